@@ -10,7 +10,7 @@ from knative.resources.effective_delivery import FIELDS, SINK
 
 
 class DeliverySetting(NamedTuple):
-    """`origin`: own, broker, channel or default."""
+    """A field of a `delivery` that applies. `origin`: own, broker, channel or default."""
 
     name: str
     value: str

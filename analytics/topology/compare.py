@@ -112,7 +112,7 @@ _OF_A_NAMESPACE = ("events", "deliveries", "failures", "dead_letters", "fan_out"
 def _changes(
     old: Mapping[str, Vertex | Edge], new: Mapping[str, Vertex | Edge], old_s: float, new_s: float
 ) -> Iterator[Change]:
-    """`old_s` and `new_s`: lengths of the windows."""
+    """Yields the changes of what is in both runs, by id. `old_s` and `new_s`: lengths of the windows."""
     for id_ in sorted(old.keys() & new.keys()):
         before, after = old[id_], new[id_]
         if _health(before.health) != _health(after.health):

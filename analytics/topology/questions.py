@@ -82,7 +82,7 @@ class Path:
 
 @dataclass(frozen=True, slots=True)
 class Paths:
-    """`complete`: there are no others."""
+    """Paths between two vertices. `complete`: there are no others."""
 
     source: str
     target: str

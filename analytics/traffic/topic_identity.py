@@ -32,7 +32,8 @@ TopicProbe = Callable[[Collection[str], bool], Mapping[str, TopicNow]]
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """`replaced`: topics to read from their start. `notes`: one sentence for each thing that a user must know."""
+    """What changed in Kafka. `replaced`: topics to read from their start. `notes`: one sentence for each thing that a
+    user must know."""
 
     replaced: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()

@@ -146,7 +146,7 @@ _WrongUse: Any = typer.BadParameter.__mro__[1]
 
 
 class Root(Group):
-    """`penstock` itself."""
+    """The group of all commands: `penstock` itself."""
 
     def make_context(self, *given: Any, **options: Any) -> Any:
         """Works as Typer's, with errors in the form of ours."""

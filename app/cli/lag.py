@@ -117,7 +117,8 @@ def _tables(lines: list[dict[str, object]]) -> list[tuple[Listing, list[dict[str
 
 
 def rows(lags: Sequence[Lag], workers: Mapping[tuple[str, int], str]) -> list[dict[str, object]]:
-    """`seconds` is null if the oldest record was not readable; `behind` is the same for people."""
+    """Returns one row for each partition. `seconds` is None if the oldest record could not be read; `behind` has the
+    same time for people."""
     return [
         {
             **_named(measured.group_offset),

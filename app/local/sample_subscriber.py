@@ -112,7 +112,7 @@ async def serve(port: int, ledger: Path | None, quiet: bool) -> None:
 
 
 def main() -> None:
-    """`python -m app.local.sample_subscriber`."""
+    """Run `python -m app.local.sample_subscriber`."""
     parser = argparse.ArgumentParser(
         prog="python -m app.local.sample_subscriber",
         description="A subscriber that prints events: /good accepts all events, /picky rejects every tenth.",

@@ -22,7 +22,7 @@ INDEX = f"""\
 
 
 class DebugPages:
-    """`add_to` a router; `stop` when the server stops."""
+    """The debug pages. Call `add_to` before the server starts, and `stop` when it stops."""
 
     def __init__(self) -> None:
         self._profiler = Profiler()

@@ -68,7 +68,7 @@ class _Row:
 
 
 class Metrics(Collector):
-    """`Observe` on plain numbers. `producer` is the client name of the process's Kafka producer."""
+    """Implements `Observe` with plain numbers. `producer` is the client name of the process's Kafka producer."""
 
     def __init__(self, producer: str = "producer") -> None:
         self.producer = producer

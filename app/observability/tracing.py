@@ -39,7 +39,7 @@ Attributes = dict[str, AttributeValue]
 
 
 class Tracing:
-    """`knative.tracing.Trace` on an OpenTelemetry tracer. Event loop only."""
+    """Implements `knative.tracing.Trace` with an OpenTelemetry tracer. Event loop only."""
 
     def __init__(self, tracer: Tracer) -> None:
         self._tracer = tracer
@@ -191,7 +191,8 @@ class _Attempt:
 
 
 class StoreInSpan:
-    """`Produce` for ingress: adds the event's attributes to the current span, and its context to the record.
+    """Implements `Produce` for ingress: adds the event's attributes to the current span, and the span's context to the
+    record.
 
     The current span is that of `_Receive`.
     """

@@ -26,7 +26,7 @@ _BROKER = re.compile(r"(?:[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\]):(?P<por
 
 
 def _setting(default: object, unit: str, meaning: str, example: str = "", **limits: Any) -> Any:
-    """`example` is for error messages, when the default does not show how a value is written."""
+    """Defines a setting. `example` is for error messages, when the default does not show how a value is written."""
     return Field(default, description=meaning, json_schema_extra={"unit": unit, "example": example}, **limits)
 
 

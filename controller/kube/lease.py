@@ -62,7 +62,8 @@ def read_lease(raw: Mapping[str, Any]) -> LeaseView:
 
 
 def next_move(lease: LeaseView | None, me: str, unchanged_s: float) -> Move:
-    """`lease`: None = there is none. `unchanged_s`: how long it has been as it is, as far as this process saw it."""
+    """Returns what a candidate does next. `lease`: None = there is none. `unchanged_s`: how long this process has seen
+    the Lease unchanged."""
     if lease is None:
         return Move.CREATE
     if lease.holder == me:

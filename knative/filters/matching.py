@@ -219,7 +219,7 @@ def _decider(filter_: All | Any_ | Not, attributes: Mapping[str, str], *, exceed
 
 
 def _matcher(filter_: Filter, expression: Callable[[str], Matcher]) -> Matcher:
-    """`expression` gives the matcher of a CESQL expression."""
+    """Returns the matcher of a filter. `expression` makes the matcher of a CESQL expression."""
     match filter_:
         case Attributes():
             values = tuple((name, canonical(name, text)) for name, text in filter_.pairs)

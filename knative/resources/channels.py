@@ -146,7 +146,7 @@ KAFKA_CHANNEL = Kind(
 
 
 def read_channel(reader: ObjectReader, namespace: str, name: str, annotations: ObjectReader) -> KafkaChannel:
-    """`spec` may be absent: all its fields have defaults."""
+    """Returns a KafkaChannel. `spec` may be absent: all its fields have defaults."""
     spec = read_fields(reader.mapping("spec") or ObjectReader({}, ("spec",), reader.problems), CHANNEL_SPEC)
     notes = read_fields(annotations, _CHANNEL_ANNOTATIONS, "penstock.dev/")
     return KafkaChannel(

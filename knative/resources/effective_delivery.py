@@ -42,7 +42,8 @@ class EffectiveDelivery:
 def effective_delivery(
     own: DeliveryRules | None, shared: DeliveryRules | None, default: DeliverySpec, *, by_field: bool
 ) -> EffectiveDelivery:
-    """`shared`: of the channel or broker. `default`: if neither has a `delivery`. `by_field`: as for a Trigger."""
+    """Returns the delivery that applies. `shared`: of the channel or broker. `default`: if neither has a `delivery`.
+    `by_field`: as for a Trigger."""
     if own is None and shared is None:
         return EffectiveDelivery(default, None, (), ())
     mine = _written(own)

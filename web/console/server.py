@@ -76,8 +76,8 @@ class _Live:
 
 
 class Console:
-    """`add_to` a router; `leave` before the process ends, and `stop` when the server stops. `sessions` has the tokens
-    of `config.has_tokens`."""
+    """The console of a process. Call `add_to` before the server starts, `leave` before the process ends, and `stop`
+    when the server stops. With `config.has_tokens`, `sessions` has the tokens."""
 
     def __init__(self, config: ConsoleConfig, reads: Reads, sessions: Sessions, acts: Acts) -> None:
         self.config = config

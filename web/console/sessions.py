@@ -17,7 +17,8 @@ from web.console.limits import Limits
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """`form_token` is in every form of this session's pages, and no other site can know it."""
+    """A person who is logged in. `form_token` is in every form of this session's pages, and no other site can know
+    it."""
 
     name: str  #: whose token it is
     token_sum: bytes

@@ -24,7 +24,7 @@ def authorization(pairs: Iterable[tuple[bytes, bytes]]) -> bytes | None:
 
 
 class Admission:
-    """`senders` may be replaced at any time. Event loop only."""
+    """Decides who may send. `senders` may be replaced at any time. Event loop only."""
 
     def __init__(self, senders: Senders, now_s: Callable[[], float] = time.monotonic) -> None:
         self.senders = senders

@@ -15,7 +15,7 @@ Check = Callable[[], tuple[bool, Mapping[str, Any]]]
 
 
 class HealthView(View):
-    """`register` binds it to one check and its two words."""
+    """A health page. `register` binds it to a check, and to the words for good and bad."""
 
     check: Check
     words: tuple[str, str]

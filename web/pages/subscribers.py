@@ -70,7 +70,7 @@ def to_row(status: SubscriberStatus) -> dict[str, Any]:
 
 
 class SubscribersView(View):
-    """`register` binds it to its page."""
+    """The page on a Faust app; `register` binds it."""
 
     page: SubscribersPage
 

@@ -108,7 +108,7 @@ def _rounded(seconds: float | None) -> float | None:
 
 
 class TrafficView(View):
-    """`register` binds it to its source."""
+    """The page on a Faust app; `register` binds it to the windows."""
 
     rows: Rows | None
     why_not: str

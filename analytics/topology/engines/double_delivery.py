@@ -55,7 +55,7 @@ Above = Mapping[str, Mapping[str, int]]  #: channel -> the channels that lead to
 
 
 def double_deliveries(facts: Facts, engine: Engine, loop_of: Mapping[str, int]) -> tuple[DoubleDeliveries, list[str]]:
-    """`loop_of`: component of each vertex in a loop. Returns the double deliveries, and notes on limits."""
+    """Returns the double deliveries, and notes on limits. `loop_of`: component of each vertex in a loop."""
     at: dict[str, list[SubscriptionFacts]] = defaultdict(list)
     # Channels are left out as destinations, because the walk passes through them.
     for consumer in facts.consumers:

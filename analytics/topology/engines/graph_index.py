@@ -85,7 +85,7 @@ class GraphIndex:
 
 
 def number(facts: Facts, counted: bool) -> GraphIndex:
-    """`counted`: an edge weighs its events in the window; otherwise 1."""
+    """Numbers the vertices of the map. `counted`: an edge weighs its events in the window; otherwise 1."""
     published = facts.published
     links = [link for consumer in facts.consumers for link in consumer.links()]
     names = {end for link in links for end in link[:2]}.union(facts.channels, published.sources if published else ())

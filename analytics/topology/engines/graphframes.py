@@ -73,7 +73,8 @@ def _jar_of(jvm: Any, name: str) -> str | None:
 
 
 def _problem(jars: Sequence[str | None]) -> str | None:
-    """`jars`: file names in the order of COORDINATES. A name without a version is accepted."""
+    """Returns what is wrong with the jars; None: nothing. `jars`: file names in the order of COORDINATES. A name
+    without a version is accepted."""
     absent = [coordinate for coordinate, jar in zip(COORDINATES, jars, strict=True) if jar is None]
     if absent:
         return (

@@ -126,14 +126,14 @@ def _loops(numbered: GraphIndex, facts: Facts, labels: Ints, alive: np.ndarray) 
 
 
 def _live_loop(members: Sequence[str], links: Iterable[Link], facts: Facts) -> Loop:
-    """`members`: sorted. `links`: the edges between them, without dead letters."""
+    """Returns the loop of sorted `members`. `links`: the edges between them, without dead letters."""
     links = sorted(links)
     starts = (id_ for id_ in members if id_ in facts.channels)
     return Loop(tuple(members), tuple(cycles(members, _ways(links), starts)), tuple(links))
 
 
 def _dead_loop(members: Sequence[str], links: Iterable[Link]) -> Loop | None:
-    """`links`: all edges between them. None if no dead letters go over any of them."""
+    """Returns the loop of `members`; None if no dead letters go over an edge of it. `links`: all edges between them."""
     links = sorted(links)
     steps = [(start, end) for start, end, flow in links if flow is Flow.DEAD_LETTERS]
     if not steps:

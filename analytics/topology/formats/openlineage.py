@@ -22,7 +22,8 @@ _JOBS = (Kind.SOURCE, Kind.SUBSCRIPTION, Kind.TRIGGER)
 
 
 def openlineage(topology: Topology, kafka: str) -> str:
-    """`kafka`: HOST:PORT of the first bootstrap server, which names the datasets as other producers do."""
+    """Returns JSON Lines. `kafka`: HOST:PORT of the first bootstrap server, which names the datasets as other producers
+    do."""
     return "".join(f"{orjson.dumps(event).decode()}\n" for event in _events(without_types(topology), kafka))
 
 

@@ -74,7 +74,8 @@ class Health(StrEnum):
 
 
 class Severity(StrEnum):
-    """`critical`: events are lost or multiply; `warning`: they will be when something fails; `info`: worth a look."""
+    """How bad a finding is. `critical`: events are lost or multiply; `warning`: they will when something fails; `info`:
+    worth a look."""
 
     CRITICAL = "critical"
     WARNING = "warning"

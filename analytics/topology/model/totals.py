@@ -15,9 +15,10 @@ N = TypeVar("N", int, float)
 
 
 def sums(vertices: Iterable[Vertex], edges: Iterable[Edge], seconds: float) -> tuple[Totals, ...]:
-    """Returns the whole map, then each namespace, the busiest first. `seconds`: the length of the window.
+    """Returns the sums of the whole map (namespace ""), then those of each namespace, the busiest first. `seconds`: the
+    length of the window.
 
-    Keeps figures only, so a map of any size can pass by.
+    Keeps no vertex and no edge, so the map may be of any size.
     """
     parts: defaultdict[str, _Sum] = defaultdict(_Sum)
     for vertex in vertices:
@@ -34,7 +35,7 @@ def sums(vertices: Iterable[Vertex], edges: Iterable[Edge], seconds: float) -> t
 
 
 class _Sum:
-    """Figures of one namespace; of each, the sum of what is known."""
+    """The sums of one namespace, or of the whole map. Unknown figures are left out."""
 
     def __init__(self) -> None:
         self._channels = self._consumers = 0
@@ -66,7 +67,7 @@ class _Sum:
         return None if value is None else round(value, 6)
 
     def totals(self, namespace: str, seconds: float) -> Totals:
-        """`seconds`: the length of the window."""
+        """Returns the sums as a row of the document. `seconds`: the length of the window."""
         failures, lag = self._figures.get("failures"), self._figures.get("lag")
         return Totals(
             namespace,

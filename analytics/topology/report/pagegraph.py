@@ -194,7 +194,7 @@ def _said(value: object) -> str:
 
 
 def _item(vertex: Vertex, group: int, findings: Sequence[int], topology: Topology, given: str | None) -> Item:
-    """`given`: a name that says more than its own."""
+    """Returns a vertex as an item. `given`: a name that says more than the vertex's own."""
     name = vertex.name if vertex.namespace else vertex.label or vertex.name
     if vertex.kind is Kind.DLQ:
         name = f"{name} (DLQ)"  # it has the name of its channel

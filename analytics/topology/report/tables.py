@@ -57,7 +57,7 @@ def _columns(*titles: str) -> tuple[Column, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """`anchor` is the row's own id in the page, "" = none."""
+    """A row of cells. `anchor` is the row's own id in the page, "" = none."""
 
     cells: tuple[Cell, ...]
     anchor: str = ""
@@ -65,7 +65,8 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """`name` is its id in the page; `of` counts all rows, including those only in the page's data or in neither."""
+    """A table of the page. `name` is its id there; `of` counts all rows, including those that are only in the page's
+    data, or left out."""
 
     name: str
     title: str

@@ -59,7 +59,7 @@ def run(home: Path, seconds: float) -> dict[str, object]:
 
 
 def main() -> int:
-    """`python -m app.cli.demos.console`. Ctrl-C ends it early."""
+    """Run `python -m app.cli.demos.console`. Ctrl-C ends it early."""
     parser = argparse.ArgumentParser(prog="python -m app.cli.demos.console", description="The console, shown.")
     parser.add_argument("--seconds", type=float, default=120.0, help="how long to send events")
     given = parser.parse_args()

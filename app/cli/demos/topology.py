@@ -218,7 +218,7 @@ def run(home: Path, seconds: float) -> tuple[Topology, frozenset[str]]:
 
 
 def main() -> int:
-    """`python -m app.cli.demos.topology`."""
+    """Run `python -m app.cli.demos.topology`."""
     parser = argparse.ArgumentParser(prog="python -m app.cli.demos.topology", description="The topology report, shown.")
     parser.add_argument("--seconds", type=float, default=60.0, help="how long to send events")
     parser.add_argument("--out", type=Path, default=OUT, help="folder of the report")

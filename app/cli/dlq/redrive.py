@@ -156,7 +156,7 @@ def _waiting(where: DeadLetterQuery, letters: Iterable[DeadLetter], limit: int |
 async def _run(
     where: DeadLetterQuery, refs: Sequence[str], config: RedriveConfig, letters: Sequence[DeadLetter] | None
 ) -> Summary:
-    """`letters`: redrive these instead of the selected ones."""
+    """Redrive the selected letters, or `letters` in place of these. Returns counts and reasons."""
 
     def report(letter: DeadLetter, reason: str) -> None:
         note(

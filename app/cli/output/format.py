@@ -85,7 +85,7 @@ def print_yaml(value: object) -> None:
 
 
 def print_table(columns: Mapping[str, str], rows: Sequence[Mapping[str, object]], empty: str) -> None:
-    """`columns`: key of the rows -> heading. Without rows it prints `empty` instead."""
+    """Print rows as a table; without rows, print `empty`. `columns`: key of the rows -> heading."""
     _print(table_of(columns, rows, empty))
 
 

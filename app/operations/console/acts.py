@@ -58,7 +58,7 @@ T = TypeVar("T")
 
 
 class ConsoleActs(EventReads):
-    """`Acts`. Event loop only."""
+    """Implements `Acts` with the operations of the commands. Event loop only."""
 
     def __init__(
         self,

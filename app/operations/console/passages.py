@@ -41,8 +41,9 @@ def passage(
     *,
     is_whole: bool = True,
 ) -> Passage:
-    """`position`: of its group in the event's partition, None = not known; `letter`: its dead letter, and when that was
-    redriven; `is_whole`: all letters were read."""
+    """Returns what became of an event for a subscription. `position`: of the subscription's group in the event's
+    partition, None = not known; `heads`: deliveries that are being retried; `letter`: the event's dead letter, and when
+    it was redriven; `is_whole`: all dead letters were read."""
     if letter is not None:
         dead_letter, redriven_at = letter
         if redriven_at is not None:

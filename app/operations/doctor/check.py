@@ -24,7 +24,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`hint`: what to do; "" = nothing."""
+    """An answer to a check's question. `hint`: what to do; "" = nothing."""
 
     level: Level
     text: str

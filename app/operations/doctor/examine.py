@@ -24,8 +24,8 @@ T = TypeVar("T")
 
 
 def examine(settings: Settings, client: Mapping[str, Any] | PenstockError, context: str) -> Facts:
-    """`client`: librdkafka settings, or why there are none. `context`: of the kubeconfig; given = look at a cluster
-    whatever the settings say."""
+    """Returns the facts for all checks. `client`: librdkafka settings, or why there are none. `context`: of the
+    kubeconfig; if it is not empty, a cluster is examined whatever the settings say."""
     facts: dict[str, Any] = {}
     failed: dict[str, PenstockError] = {}
 

@@ -51,8 +51,8 @@ class WantedTopic:
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """`there`: those of the expected ones that exist. `laptop`: all of Kafka is on this machine, so that more replicas
-    would not help."""
+    """The topics that should exist, and the facts about those that do. `laptop`: all of Kafka is on this machine, so
+    more replicas would not help."""
 
     expected: Sequence[WantedTopic]
     there: Mapping[str, TopicFacts]

@@ -19,7 +19,7 @@ MEANS = {
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """`value`: core or own. `why`: a sentence."""
+    """Who resolves Subscriptions. `value`: core or own. `why`: a sentence."""
 
     value: str
     why: str

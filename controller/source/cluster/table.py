@@ -105,7 +105,7 @@ class Table:
         return self._named.get(key)
 
     def read(self, raws: Iterable[Raw], gone: Collection[str], read: Mapping[str, ClusterObject] | None = None) -> None:
-        """These objects are there now, and no others. See `update`."""
+        """Take these objects as all that exist now. See `update`."""
         present = {uid_of(raw): raw for raw in raws}
         away = [uid for uid, row in self.rows.items() if row.object is not None and uid not in present]
         self.update([raw for raw in present.values() if self.is_new(raw)], away, gone, read)
@@ -117,9 +117,9 @@ class Table:
         gone: Collection[str],
         read: Mapping[str, ClusterObject] | None = None,
     ) -> set[str]:
-        """These objects have changed, and those that are `away` are not there any more. `gone`: all uids of which a
-        watch has said that they were deleted. `read`: by uid, those that were read already. Returns the uids whose
-        decisions may have changed."""
+        """Take these objects as changed, and those that are `away` as no longer there. `gone`: all uids that a watch
+        has reported as deleted. `read`: by uid, the objects that were read already. Returns the uids whose decisions
+        may have changed."""
         changed: set[str] = set()
         for uid in away:
             changed |= self._replace(uid, None)
@@ -130,7 +130,8 @@ class Table:
         return {uid for uid in changed if self._find_state(uid)}
 
     def _replace(self, uid: str, object_: ClusterObject | None) -> set[str]:
-        """The object is another one now; None = it is not there. Returns the uids of those whose state to find."""
+        """Put an object in the row of a uid; None = it is not there. Returns the uids whose state must be found
+        again."""
         row = self.rows[uid]
         before, row.object = row.object, object_
         uids = {uid}
@@ -175,7 +176,7 @@ class Table:
             self._listing[entry].discard(uid)
 
     def _find_state(self, uid: str) -> bool:
-        """Returns whether it, or what is known of the object, has changed."""
+        """Finds the state of a row. Returns whether the state, or what is known of the object, has changed."""
         row = self.rows[uid]
         before = row.state
         if row.object is not None:
@@ -209,7 +210,7 @@ class Table:
         return State.SERVED if object_.finalized or isinstance(object_.resource, ResetOffset) else State.LISTED
 
     def missing(self, uids: Collection[str], now: float) -> Mapping[str, float]:
-        """These are missing, and no others; returns since when. `now`: Unix seconds."""
+        """Take these uids as all that are missing; returns since when each is. `now`: Unix seconds."""
         since = {uid: self.rows[uid].missing_since or now for uid in uids}
         for uid in self._missing | since.keys():
             self.rows[uid].missing_since = since.get(uid)

@@ -82,7 +82,7 @@ class ClusterStatus:
         self._said.clear()
 
     async def write_problems(self, problems: Sequence[FileProblem]) -> None:
-        """They are in the log and in the status topic."""
+        """Does nothing: problems are in the log and in the status topic."""
 
     async def write(
         self,

@@ -10,8 +10,8 @@ TopicAndPartition = tuple[str, int]  #: topic, partition
 
 @dataclass(frozen=True, slots=True)
 class ClusterInfo:
-    """`id`: "" before Kafka 0.10. `topics`: name -> its partitions. `addresses`: `host:port` of each broker.
-    `replicas`: name -> how many the partition with the fewest has."""
+    """The cluster and its topics. `id`: "" before Kafka 0.10. `topics`: name -> its partitions. `addresses`:
+    `host:port` of each broker. `replicas`: topic name -> replicas of the partition that has the fewest."""
 
     id: str
     brokers: int
@@ -22,8 +22,8 @@ class ClusterInfo:
 
 @dataclass(frozen=True, slots=True)
 class TopicInfo:
-    """`id`: another one when the topic is created again, "" before Kafka 2.8. `replicas`, `in_sync`: how many each
-    partition has. `operations`: what the user may do with it, by Kafka's names; empty if it was not asked for.
+    """A topic. `id`: another one when the topic is created again, "" before Kafka 2.8. `replicas`, `in_sync`: how many
+    each partition has. `operations`: what the user may do with it, by Kafka's names; empty if it was not asked for.
     `leaders`: host:port of the broker that leads each partition, None where there is none now."""
 
     name: str
@@ -37,7 +37,7 @@ class TopicInfo:
 
 @dataclass(frozen=True, slots=True)
 class GroupInfo:
-    """`state`: Kafka's name for it, such as Empty or Stable."""
+    """A consumer group. `state`: Kafka's name for its state, such as Empty or Stable."""
 
     state: str
     members: int

@@ -263,7 +263,8 @@ class KafkaAdmin:
         words: Callable[[K], tuple[str, str]],
         on_error: Callable[[K, KafkaFailed], None],
     ) -> dict[K, Any]:
-        """`words`: what the request does and the permission that it needs, for one of its parts."""
+        """Returns the answers by part of the request. `words`: for a part, what is done and the permission that it
+        needs."""
         answers = {}
         for key, future in asked.items():
             try:

@@ -1,4 +1,4 @@
-"""Gets files from a Maven repository by HTTP, a few at a time, and checks each one while it arrives."""
+"""Gets jars from a Maven repository by HTTP, a few at a time, and checks each one while it arrives."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from knative.urls import shown_url
 
 
 class NotDelivered(Exception):
-    """The repository cannot be reached, or does not have a file: the end of a sentence."""
+    """The repository cannot be reached, or does not have a file. `str()` is the reason, which the caller adds to a
+    message."""
 
 
 def download(
@@ -26,10 +27,11 @@ def download(
     progress: Callable[[int, int], None],
     limit_s: float,
 ) -> None:
-    """Put the files of `manifest` (path in the repository -> sha256 in hex) into `folder`, by their names.
+    """Download the files of `manifest` (path in the repository -> sha256 in hex) into `folder`, which is flat.
 
-    Proxies are those of HTTPS_PROXY and NO_PROXY. `progress` gets how many have arrived, and how many there are. Raises
-    NotDelivered, TimeoutError after `limit_s`, OSError, and PenstockError for a file with another checksum.
+    Uses the proxies of HTTPS_PROXY and NO_PROXY. Calls `progress` with the number of files that have arrived, and with
+    the number of all. Raises NotDelivered, TimeoutError after `limit_s`, OSError, and PenstockError for a file with
+    another checksum.
     """
     asyncio.run(_download(manifest, repository.rstrip("/"), folder, progress, limit_s))
 
@@ -39,19 +41,19 @@ async def _download(
 ) -> None:
     arrived = 0
     progress(0, len(manifest))
-    free = asyncio.Semaphore(6)
+    slots = asyncio.Semaphore(6)
     limits = aiohttp.ClientTimeout(total=None, sock_connect=HTTP_S, sock_read=HTTP_S)
     async with asyncio.timeout(limit_s), aiohttp.ClientSession(timeout=limits, trust_env=True) as session:
 
-        async def bring(path: str, digest: str) -> None:
+        async def fetch(path: str, digest: str) -> None:
             nonlocal arrived
-            async with free:
+            async with slots:
                 await _get(session, f"{repository}/{path}", folder / Path(path).name, digest)
             arrived += 1
             progress(arrived, len(manifest))
 
         try:
-            await asyncio.gather(*(bring(path, digest) for path, digest in manifest.items()))
+            await asyncio.gather(*(fetch(path, digest) for path, digest in manifest.items()))
         except aiohttp.ClientError as problem:
             raise NotDelivered(_reason(problem)) from problem
 
@@ -69,14 +71,14 @@ def _reason(problem: aiohttp.ClientError) -> str:
     reraise=True,
 )
 async def _get(session: aiohttp.ClientSession, url: str, file: Path, digest: str) -> None:
-    summed = hashlib.sha256()
+    checksum = hashlib.sha256()
     async with session.get(url, raise_for_status=True) as answer:
-        with file.open("wb") as to:
+        with file.open("wb") as output:
             async for chunk in answer.content.iter_chunked(1 << 16):
-                to.write(chunk)
-                summed.update(chunk)
-    if summed.hexdigest() != digest:
+                output.write(chunk)
+                checksum.update(chunk)
+    if checksum.hexdigest() != digest:
         raise PenstockError(
-            f"{shown_url(url)} is not the expected jar: its sha256 is {summed.hexdigest()} instead of {digest}.",
+            f"{shown_url(url)} is not the expected jar: its sha256 is {checksum.hexdigest()} instead of {digest}.",
             "Check the proxy or mirror between you and Maven Central.",
         )

@@ -3,7 +3,7 @@
     start:  ports free? -> Kafka serves -> subscriber -> worker ready -> every subscription ready
     stop:   worker (it drains) -> subscriber -> Kafka          all within one limit, then SIGKILL
 
-Each is a child process. Does not restart one that ended: it reports which one, and everything else stops.
+Each is a child process. A child that ends is not restarted: its name is reported, and everything else stops.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ from web.console.safety import Mode
 PICKY = ("attempt failed", "dead-lettered")
 #: Warnings of the Kafka client while a new Kafka loads its own state; the client retries by itself.
 _FRESH_KAFKA = ("GETPID ",)
-LOGS = ("--home", "Logs and statuses")  #: the option that chooses their folder, and what is written to it
+LOGS = ("--home", "Logs and statuses")  #: for errors: an option that chooses a folder, and what is written there
 _DRAIN_S = 4.0  #: at stop, for requests in flight; short enough to stop everything within ten seconds
-#: Settings of the worker that the environment does not change: field name -> text.
+#: Settings of the worker that its environment cannot change: field name -> text.
 FIXED: Mapping[str, str] = {"role": "all", "bind": LOOPBACK, "drain_s": f"{_DRAIN_S:g}", "log_format": "json"}
 
 
@@ -70,26 +70,26 @@ class StackConfig:
 
 
 class Reporter(Protocol):
-    """Shows a person how the start goes on."""
+    """Shows the progress of a start to a person."""
 
     def begin(self, name: str, doing: str) -> None:
-        """A step that may take seconds begins."""
+        """Show that a step begins, which may take seconds."""
 
     def wait(self, why: str) -> None:
-        """It waits for this now."""
+        """Show what the step waits for."""
 
     def done(self, name: str, result: str) -> None:
-        """A step is done."""
+        """Show the result of a step."""
 
     def say(self, sentence: str) -> None:
-        """Say something that a person should know, such as a warning of the worker."""
+        """Show something that a person should know, such as a warning of the worker."""
 
 
 class Stack:
-    """The processes. `start`, then `check` now and then, then `stop`. From the main thread."""
+    """The processes. Call `start`, then `check` at intervals, then `stop`, all from the main thread."""
 
     def __init__(self, config: StackConfig, reporter: Reporter, progress: Progress | None = None) -> None:
-        """`progress`: of the download of Kafka's jars."""
+        """`progress` is called during the download of Kafka's jars."""
         self.config = config
         self.bootstrap = config.kafka or ""  #: "" = the embedded one has not started
         self._reporter = reporter
@@ -120,12 +120,12 @@ class Stack:
                 progress=self._progress,
                 port_option="--kafka-port",
             )
-            # Before the ports: if another `penstock up` runs here the ports are in use too, but it is the cause.
+            # Before the ports: another `penstock up` in this folder uses the ports too, and this error names the cause.
             self._kafka.claim()
         self._check_ports()
         self._make_home()
         if self._kafka is not None:
-            find_java()  # before a download, which takes as long as the line is slow
+            find_java()  # before the download, which may take minutes
             ensure_jars(config.jars_root, self._progress)
         self._say_what_changed()
         began = time.monotonic()
@@ -162,10 +162,10 @@ class Stack:
             self._reporter.done("subscriber", f"port {config.subscriber_port}; it prints each event that it receives")
 
     def _say_what_changed(self) -> None:
-        """Compare with what the last run here served, and note what this one serves."""
+        """Say so if the last run here served another directory, and note which one this run serves."""
         note = self.config.home / "last-up.json"
         now = str(self.config.resources.absolute())
-        with suppress(OSError, ValueError, KeyError, TypeError):  # there was none, or a person has edited the file
+        with suppress(OSError, ValueError, KeyError, TypeError):  # this is the first run, or somebody edited the file
             former = str(json.loads(note.read_text("utf-8"))["resources"])
             if former != now:
                 self._reporter.say(
@@ -212,7 +212,7 @@ class Stack:
             raise PenstockError(
                 " ".join(f"Port {port} on {LOOPBACK} (for {what}) is already in use." for port, what in busy.values()),
                 "Stop the program that uses it, or choose other ports: --any-port, or "
-                f"{' '.join(f'{o} N' for o in busy)}.",
+                f"{' '.join(f'{option} N' for option in busy)}.",
             )
 
     def _make_home(self) -> None:
@@ -238,19 +238,16 @@ class Stack:
     def _worker_command(self) -> list[str]:
         config = self.config
         settings = {
-            "role": "all",
+            **FIXED,
             "kafka": self.bootstrap,
             "resources": f"file:{config.resources.absolute()}",
             "http_port": str(config.http_port),
             "admin_port": str(config.admin_port),
-            "bind": LOOPBACK,
             "ingress_url": f"http://{LOOPBACK}:{config.http_port}",
             "state_dir": str((config.home / "state").absolute()),
-            "drain_s": str(_DRAIN_S),
             "console": config.console,
-            "log_format": "json",
             **({"kafka_secret": ""} if config.kafka is None else {}),  # the embedded Kafka has no TLS and no SASL
-            # On loopback, for the commands that are shown: without TLS, and for everybody on this machine.
+            # Without TLS and tokens: only this machine reaches the port, and all its users may run the shown commands.
             **dict.fromkeys(("tls_cert", "tls_key", "tokens"), ""),
             **config.settings,
         }
@@ -258,7 +255,7 @@ class Stack:
         return python_module("app.cli", "worker", *given)
 
     def _wait(self, missing: Callable[[], str | None], end: float) -> None:
-        """Wait until `missing` returns None. Otherwise it returns the reason to wait."""
+        """Wait until `missing` returns None: as long as something is missing, it returns what."""
         while (why := missing()) is not None:
             self.check()
             self._reporter.wait(why)

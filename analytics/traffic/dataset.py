@@ -264,11 +264,11 @@ class Dataset:
                     f"{self.folder} has files that do not belong to traffic tables: {others[0]}.",
                     "Nothing was deleted. Use another folder: --folder DIR.",
                 )
-            there = set(self._list(""))
+            names = set(self._list(""))
             for name in (COMMITS, WINDOWS, *OLD_QUERIES):
-                if f"{self.root}/{name}" in there:
+                if f"{self.root}/{name}" in names:
                     self.fs.delete_dir(f"{self.root}/{name}")
-            if f"{self.root}/{OLD_TABLES}" in there:
+            if f"{self.root}/{OLD_TABLES}" in names:
                 self.fs.delete_file(f"{self.root}/{OLD_TABLES}")
         except OSError as problem:
             raise _not_writable(self.folder, problem) from problem

@@ -214,5 +214,5 @@ def _left(client: Mapping[str, Any], instance: str, doomed: Sequence[RemovalTarg
     topics = {topic for removal_target in doomed for topic in removal_target.topics}
     if records or not topics:
         return records
-    there = KafkaAdmin(client).cluster().topics
-    return sorted(f"topic {topic}" for topic in topics & there.keys())
+    existing = KafkaAdmin(client).cluster().topics
+    return sorted(f"topic {topic}" for topic in topics & existing.keys())

@@ -31,13 +31,13 @@ class Plan:
     kept: tuple[str, ...]  #: edited by hand, and different from what Penstock would write
 
 
-def plan(files: Mapping[str, bytes], there: Mapping[str, bytes], written: Mapping[str, str]) -> Plan:
-    """Decide what to write. `files`: those for this port; `there`: those in the copy; `written`: its record."""
+def plan(files: Mapping[str, bytes], present: Mapping[str, bytes], written: Mapping[str, str]) -> Plan:
+    """Decide what to write. `files`: those for this port; `present`: those in the copy; `written`: its record."""
     write: dict[str, bytes] = {}
     kept: list[str] = []
     record = dict(written)
     for name, content in files.items():
-        now = there.get(name)
+        now = present.get(name)
         if now is None and name in written:
             continue  # deleted by hand
         if now is None or now == content or _digest(now) == written.get(name):

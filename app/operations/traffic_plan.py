@@ -59,8 +59,8 @@ def plan_traffic(
     instance = load_settings().instance
     contract = read_contract(client, instance)
     chosen = [choose_channel(contract, wish) for wish in channels] or contract.channels
-    cluster, there = topics_of(client)
-    gone = [channel for channel in chosen if channel.topic not in there]
+    cluster, topics = topics_of(client)
+    gone = [channel for channel in chosen if channel.topic not in topics]
     if gone and channels:
         raise PenstockError(
             f"Channel {gone[0].namespace}/{gone[0].name} has no topic: {gone[0].topic} is not in Kafka.",
@@ -70,15 +70,15 @@ def plan_traffic(
         f"Channel {channel.namespace}/{channel.name} is skipped: there is no topic {channel.topic}." for channel in gone
     ]
 
-    def read(chosen: Sequence[Channel], there: Collection[str]) -> tuple[dict[str, Owner], str]:
+    def read(chosen: Sequence[Channel], topics: Collection[str]) -> tuple[dict[str, Owner], str]:
         owners = {
             channel.topic: (channel.namespace, channel.unique_name)
             for channel in chosen
-            if channel.topic in there and records
+            if channel.topic in topics and records
         }
-        return owners, traffic_topic(instance) if traffic_topic(instance) in there else ""
+        return owners, traffic_topic(instance) if traffic_topic(instance) in topics else ""
 
-    owners, deltas = read(chosen, there)
+    owners, deltas = read(chosen, topics)
     if not deltas:
         topic = traffic_topic(instance)
         notes.append(

@@ -49,9 +49,9 @@ class Publisher:
             uid, None, lambda: uid not in table.channels and uid not in table.subscriptions, f"retracting {uid}"
         )
 
-    async def _store(self, uid: str, value: bytes | None, there: Callable[[], bool], what: str) -> None:
+    async def _store(self, uid: str, value: bytes | None, is_read: Callable[[], bool], what: str) -> None:
         await all_stored([send(self._produce, self._topic, value, uid.encode(), [], 0)], self._limit_s, what)
-        await read_back(self._changed, there, self._limit_s, what)
+        await read_back(self._changed, is_read, self._limit_s, what)
 
 
 async def all_stored(waiting: list[Stored], limit_s: float, what: str) -> None:
@@ -67,11 +67,11 @@ async def all_stored(waiting: list[Stored], limit_s: float, what: str) -> None:
             raise KafkaFailed(f"{what}: {failure.message} ({failure.problem.value})")
 
 
-async def read_back(changed: asyncio.Event, there: Callable[[], bool], limit_s: float, what: str) -> None:
+async def read_back(changed: asyncio.Event, is_read: Callable[[], bool], limit_s: float, what: str) -> None:
     """Wait until the table has the record; `changed` is set by the table's changes. Raises KafkaFailed."""
     try:
         async with asyncio.timeout(limit_s):
-            while not there():
+            while not is_read():
                 changed.clear()
                 await changed.wait()
     except TimeoutError as problem:

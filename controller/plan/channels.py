@@ -211,8 +211,8 @@ def _plan_topics(
         condition = unknown("TopicReady", under_way, f"waiting until Kafka has created or changed the topic {topic!r}")
     else:
         condition = true("TopicReady", TOPIC_DIFFERS if notes else "", "; ".join(notes))
-    there = seen is not None and dlq_topic in world.observed.topics and not under_way
-    return _Topics(condition, seen.partitions if there and seen else 0, (*actions, *dlq_actions))
+    both_exist = seen is not None and dlq_topic in world.observed.topics and not under_way
+    return _Topics(condition, seen.partitions if both_exist and seen else 0, (*actions, *dlq_actions))
 
 
 def _to_reset(channel: Object[ChannelSpec], world: World) -> tuple[str, ...]:

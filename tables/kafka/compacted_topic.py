@@ -74,8 +74,8 @@ class CompactedReader:
         self._failed = 0  #: lookups of the ends that failed in a row
         self._waiting: list[tuple[Answer, dict[int, int]]] = []  #: with the ends to reach
 
-        def first_answer(there: bool) -> None:
-            if there:
+        def first_answer(is_reached: bool) -> None:
+            if is_reached:
                 caught_up()
             else:
                 self._asked.append(first_answer)
@@ -206,6 +206,6 @@ class CompactedReader:
                 self._waiting.append((answer, ends))
 
 
-def _settle(answer: asyncio.Future[bool], there: bool) -> None:
+def _settle(answer: asyncio.Future[bool], is_reached: bool) -> None:
     if not answer.done():
-        answer.set_result(there)
+        answer.set_result(is_reached)

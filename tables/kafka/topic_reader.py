@@ -132,8 +132,8 @@ class TopicReader:
 
     def at_or_above(self, offsets: Mapping[int, int]) -> Iterator[StoredRecord]:
         """Yields records of these partitions in the topic when this reader was created, from these offsets on."""
-        there = {number: offset for number, offset in offsets.items() if number in self._ranges}
-        yield from self._until_end({number: max(self._ranges[number][0], offset) for number, offset in there.items()})
+        starts = {number: offset for number, offset in offsets.items() if number in self._ranges}
+        yield from self._until_end({number: max(self._ranges[number][0], offset) for number, offset in starts.items()})
 
     def since(self, timestamp_ms: int) -> Iterator[StoredRecord]:
         """Yields records that were in the topic when this reader was created, from this time on in each partition."""

@@ -69,20 +69,20 @@ class Scene:
         if self.child is not None:
             self.child.kill()
 
-    def check(self, *there: str) -> None:
+    def check(self, *served: str) -> None:
         """Exactly these are served, and nothing else is left anywhere."""
         penstock = self.penstock
-        gone = {"goes", "stays"} - set(there)
-        assert {name for name in ("goes", "stays") if penstock.exists(name)} == set(there)
-        for name in there:
+        gone = {"goes", "stays"} - set(served)
+        assert {name for name in ("goes", "stays") if penstock.exists(name)} == set(served)
+        for name in served:
             assert penstock.is_published(name)
             assert penstock.condition("Subscription", f"of-{name}", "AddedToChannel") == ("True", "")
         for name in gone:
             assert not penstock.exists(f"of-{name}", "Subscription")
         topics = {name: {penstock.topic(name), f"{penstock.topic(name)}.dlq"} for name in ("goes", "stays")}
-        expected = {topic for name in there for topic in topics[name]}
+        expected = {topic for name in served for topic in topics[name]}
         assert observe_topics(self.admin, topics["goes"] | topics["stays"]).keys() == expected
-        left = self.groups[:-1] if "goes" in there else self.groups
+        left = self.groups[:-1] if "goes" in served else self.groups
         assert set(group_states(self.admin, left or ["none"]).values()) == {GroupState.ABSENT}
 
 

@@ -309,8 +309,8 @@ def test_monitoring_and_nobody_else_reaches_the_admin_port(overlay: str) -> None
 def _selects(selector: dict[str, Any], labels: dict[str, str]) -> bool:
     """As Kubernetes reads it, with the operators that the manifests use."""
     for expression in selector.get("matchExpressions", ()):
-        there = labels.get(expression["key"])
-        if not {"In": there in expression.get("values", ()), "Exists": there is not None}[expression["operator"]]:
+        value = labels.get(expression["key"])
+        if not {"In": value in expression.get("values", ()), "Exists": value is not None}[expression["operator"]]:
             return False
     return bool(selector.get("matchLabels", {}).items() <= labels.items())
 

@@ -122,9 +122,9 @@ class ControllerFixture:
                 return condition["status"], condition.get("reason", "")
         return "", ""
 
-    async def until(self, there: Callable[[], bool], what: str) -> None:
+    async def until(self, holds: Callable[[], bool], what: str) -> None:
         end = time.monotonic() + LIMIT_S
-        while not there():
+        while not holds():
             assert not self.crashes, self.crashes
             assert time.monotonic() < end, f"waited {LIMIT_S} s for: {what}"
             await asyncio.sleep(0.05)

@@ -89,12 +89,12 @@ def test_groups_by_the_thousand(kafka: EmbeddedKafka, make_topic: Callable[..., 
     topic = make_topic(1)
     names = [f"{topic}-{number}" for number in range(2_000)]
     groups = KafkaAdmin({"bootstrap.servers": kafka.bootstrap}, _LIMIT_S).groups
-    there = names[::500]
-    for name in there:
+    existing = names[::500]
+    for name in existing:
         groups.commit(name, {(topic, 0): 7})
-    assert groups.describe_all(names) == dict.fromkeys(there, GroupInfo("Empty", 0))
+    assert groups.describe_all(names) == dict.fromkeys(existing, GroupInfo("Empty", 0))
     committed = groups.committed_by(dict.fromkeys(names))
-    assert {name for name, offsets in committed.items() if offsets == {(topic, 0): GroupOffset(7, "")}} == set(there)
+    assert {name for name, offsets in committed.items() if offsets == {(topic, 0): GroupOffset(7, "")}} == set(existing)
     assert len(committed) == len(names)
 
 

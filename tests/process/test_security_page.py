@@ -18,7 +18,7 @@ def test_security_names_jars_of_the_wheel_that_are_in_it() -> None:
     spark = find_spec("pyspark")
     assert spark is not None
     assert spark.origin is not None
-    there = {path.stem for path in (Path(spark.origin).parent / "jars").glob("*.jar")}
+    jars = {path.stem for path in (Path(spark.origin).parent / "jars").glob("*.jar")}
     assert len(named) >= 8
-    assert named <= there, named - there
+    assert named <= jars, named - jars
     assert f"PySpark {version('pyspark')}," in page

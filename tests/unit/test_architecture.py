@@ -35,7 +35,7 @@ WITHOUT_SOCKETS = [
 ]
 
 #: They say that something was looked for, not what it is.
-NAMELESS = ("one", "found", "wanted", "known", "shown")
+NAMELESS = ("one", "found", "wanted", "known", "shown", "there")
 
 FUNCTION_LINES_MAX = 70
 FILE_LINES_MAX = 400

@@ -122,12 +122,12 @@ def crds(facts: ClusterFacts) -> list[Answer]:
         checks.append(warning(text, f"to use this kind: {APPLY} -f {crd_file(kind)}"))
     unread = []
     for kind in OURS:
-        there = facts.crds.get(kind.name)
+        definition = facts.crds.get(kind.name)
         if kind in missing:
             continue
-        if there is None:
+        if definition is None:
             unread.append(kind.name)
-        elif (check := _whose(kind, there, core=has_core(facts.served.get(CORE_GROUP)))) is not None:
+        elif (check := _whose(kind, definition, core=has_core(facts.served.get(CORE_GROUP)))) is not None:
             checks.append(check)
     if not checks:
         installed = ", ".join(kind.name for kind in OURS if kind not in missing)
@@ -136,22 +136,22 @@ def crds(facts: ClusterFacts) -> list[Answer]:
     return checks
 
 
-def _whose(kind: Kind, there: Mapping[str, Any], *, core: bool) -> Answer | None:
-    """Returns what is wrong with a CRD as it is in the server; None = nothing. Knative's CRDs of its own kinds are
+def _whose(kind: Kind, definition: Mapping[str, Any], *, core: bool) -> Answer | None:
+    """Returns what is wrong with the CRD in the server; None = nothing. Knative's CRDs of its own kinds are
     right, even with more fields than ours."""
     of_knative = kind in OF_KNATIVE
-    if core and of_knative and _is_ours(there):
+    if core and of_knative and _is_ours(definition):
         text = (
             f"Knative eventing is installed, but the CRD of {kind.name} is that of Penstock, which lacks some of "
             "Knative's fields"
         )
         hint = "apply eventing-crds.yaml of your release of Knative eventing again; Penstock works with it"
         return warning(text, hint)
-    if not of_knative and not _is_ours(there):
+    if not of_knative and not _is_ours(definition):
         text = f"the CRD of {kind.name} is another implementation's: fields may be lost, and two controllers may act"
         hint = f"if the other one is not used any more: {APPLY} --force-conflicts -f {crd_file(kind)}"
         return warning(text, hint)
-    if _is_ours(there) and not same_schema(kind, there):
+    if _is_ours(definition) and not same_schema(kind, definition):
         text = f"{kind.name} is of another version of Penstock: its fields differ"
         hint = f"if this command is the newer one: {APPLY} -f {crd_file(kind)}; else update this command"
         return warning(text, hint)
@@ -166,9 +166,9 @@ def _is_served(kind: Kind, facts: ClusterFacts) -> bool:
     )
 
 
-def same_schema(kind: Kind, there: Mapping[str, Any]) -> bool:
+def same_schema(kind: Kind, definition: Mapping[str, Any]) -> bool:
     """Returns whether a CRD of the server has the fields that this version knows."""
-    return _schemas(crd(kind)) == _schemas(there)
+    return _schemas(crd(kind)) == _schemas(definition)
 
 
 def _schemas(definition: Mapping[str, Any]) -> dict[str, object]:
@@ -179,10 +179,10 @@ def _schemas(definition: Mapping[str, Any]) -> dict[str, object]:
     }
 
 
-def _is_ours(there: Mapping[str, Any]) -> bool:
+def _is_ours(definition: Mapping[str, Any]) -> bool:
     """Knative brings some of the kinds itself, with more fields."""
     key, value = _OURS_LABEL
-    return (there["metadata"].get("labels") or {}).get(key) == value
+    return (definition["metadata"].get("labels") or {}).get(key) == value
 
 
 def who_resolves(facts: ClusterFacts) -> Iterable[Answer]:

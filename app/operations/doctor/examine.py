@@ -72,8 +72,8 @@ def _listen(settings: Settings, client: Mapping[str, Any]) -> list[Snapshot]:
 def _topics(settings: Settings, client: Mapping[str, Any], contract: Contract | None) -> Topics:
     config = controller_config(settings, client)
     expected = wanted_topics(config, contract, settings.traffic, settings.traffic_retention_s)
-    there = ask_topics(client, [topic.name for topic in expected])
-    return Topics(expected, there, on_this_machine(str(client["bootstrap.servers"])))
+    existing = ask_topics(client, [topic.name for topic in expected])
+    return Topics(expected, existing, on_this_machine(str(client["bootstrap.servers"])))
 
 
 def _resources(settings: Settings) -> Resources:

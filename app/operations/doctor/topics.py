@@ -55,7 +55,7 @@ class Topics:
     more replicas would not help."""
 
     expected: Sequence[WantedTopic]
-    there: Mapping[str, TopicFacts]
+    existing: Mapping[str, TopicFacts]
     laptop: bool = False
 
 
@@ -99,7 +99,7 @@ def differences(topics: Topics) -> list[Answer]:
     groups: dict[tuple[Level, str, str], list[str]] = defaultdict(list)
     present = 0
     for topic in topics.expected:
-        facts = topics.there.get(topic.name)
+        facts = topics.existing.get(topic.name)
         if facts is None:
             if not topic.optional:
                 groups[Level.PROBLEM, "not in Kafka", topic.if_missing].append(topic.name)
@@ -121,16 +121,16 @@ def _differences(topic: WantedTopic, facts: TopicFacts, laptop: bool) -> Iterabl
         hint = "a controller publishes it within a minute" if more else "see `penstock status`"
         yield (Level.WARNING if more else Level.PROBLEM), what, hint
     for key, value in topic.configs.items():
-        there = facts.configs.get(key, value)
-        if there == value or (key in _KEPT_MS and _time_ms(there) >= _time_ms(value)):
+        value_now = facts.configs.get(key, value)
+        if value_now == value or (key in _KEPT_MS and _time_ms(value_now) >= _time_ms(value)):
             continue
         level = Level.PROBLEM if key == _POLICY else Level.WARNING
         if key in _FASTER:
-            yield level, f"{key} is {there} instead of {value}", f"{_set(key, value)}, or leave it: {_SLOWER}"
+            yield level, f"{key} is {value_now} instead of {value}", f"{_set(key, value)}, or leave it: {_SLOWER}"
             continue
         # With the policy `delete`, Kafka deletes what is older than retention.ms at once: never advise to set it.
         hint = "see `penstock status`" if (key, value) == (_POLICY, "delete") else _set(key, value)
-        yield level, f"{key} is {there} instead of {value}", hint
+        yield level, f"{key} is {value_now} instead of {value}", hint
     for key, least in topic.at_least.items():
         if int(facts.configs.get(key, least)) < least:
             what = f"{key} is {facts.configs[key]}, so Kafka refuses some events that ingress accepts"

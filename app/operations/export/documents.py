@@ -100,14 +100,14 @@ def export(objects: Mapping[str, Iterable[Raw]], *, core: bool) -> Export:
     """Returns the documents of `objects` (by kind). `core`: Knative's core writes the subscribers of channels from
     Subscriptions, so these are exported instead."""
     every = [(kind, raw) for kind in KINDS for raw in sorted(objects.get(kind, ()), key=name_of)]
-    there = {(kind, *name_of(raw)) for kind, raw in every if _is_ours(raw)}
+    our_keys = {(kind, *name_of(raw)) for kind, raw in every if _is_ours(raw)}
     entries = _entries(objects.get("KafkaChannel", ())) if core else {}
     documents, left_out = [], []
     for kind, raw in every:
         namespace, name = name_of(raw)
         entry = entries.pop((namespace, str(metadata_of(raw).get("uid"))), None) if kind == "Subscription" else None
         try:
-            documents.append(_exported(kind, raw, there, core, entry.channel if entry else None))
+            documents.append(_exported(kind, raw, our_keys, core, entry.channel if entry else None))
         except _CannotBeExported as problem:
             left_out.append(LeftOut(kind, namespace, name, str(problem), problem.others))
     for (namespace, uid), leftover in entries.items():
@@ -128,14 +128,14 @@ def _entries(channels: Iterable[Raw]) -> dict[tuple[str, str], _Entry]:
     }
 
 
-def _exported(kind: str, raw: Raw, there: set[Key], core: bool, channel: str | None) -> Exported:
+def _exported(kind: str, raw: Raw, our_keys: set[Key], core: bool, channel: str | None) -> Exported:
     """Returns the document of one object. `channel`: the KafkaChannel that serves this Subscription, if core has
     written it there. Raises _CannotBeExported."""
     namespace, name = name_of(raw)
     if metadata_of(raw).get("deletionTimestamp"):
         raise _CannotBeExported("it is being deleted")
     if channel is None:
-        _check_owner(kind, raw, there)
+        _check_owner(kind, raw, our_keys)
     document: dict[str, Any] = {
         "apiVersion": API_VERSIONS[kind],
         "kind": kind,
@@ -150,7 +150,7 @@ def _exported(kind: str, raw: Raw, there: set[Key], core: bool, channel: str | N
         if channel is not None:
             _serve_from(channel, spec, namespace, notes)
         for path, resolved in _DESTINATIONS.get(kind, {}).items():
-            _resolve(spec, path, resolved, raw, there, notes)
+            _resolve(spec, path, resolved, raw, our_keys, notes)
     try:
         parse(document)
     except Invalid as problem:
@@ -179,13 +179,13 @@ def _is_ours(raw: Raw) -> bool:
     return raw.get("kind") != "Broker" or annotations.get(BROKER_CLASS) == KAFKA_CLASS
 
 
-def _check_owner(kind: str, raw: Raw, there: set[Key]) -> None:
+def _check_owner(kind: str, raw: Raw, our_keys: set[Key]) -> None:
     """Raises _CannotBeExported for another implementation's Broker, and for what belongs to its Broker or channel."""
     spec = raw.get("spec") or {}
     namespace, _ = name_of(raw)
     if not _is_ours(raw):
         raise _CannotBeExported(f"it is not of class {KAFKA_CLASS}", others=True)
-    if kind == "Trigger" and ("Broker", namespace, str(spec.get("broker"))) not in there:
+    if kind == "Trigger" and ("Broker", namespace, str(spec.get("broker"))) not in our_keys:
         raise _CannotBeExported(f"its broker {spec.get('broker')} is not exported", others=True)
     channel = spec.get("channel") or {}
     if kind == "Subscription" and channel.get("kind") != "KafkaChannel":
@@ -207,7 +207,7 @@ def _resolve(
     path: tuple[str, ...],
     resolved: tuple[str, str],
     raw: Raw,
-    there: set[Key],
+    our_keys: set[Key],
     notes: list[str],
 ) -> None:
     """Replace the ref of one Destination by its address, unless a directory resolves the ref to the same address."""
@@ -221,7 +221,7 @@ def _resolve(
     where = str(ref.get("namespace") or name_of(raw)[0])
     kind, version, name = str(ref.get("kind")), str(ref.get("apiVersion") or ""), str(ref.get("name"))
     if (version, kind) == ("v1", "Service") or (
-        API_VERSIONS.get(kind) == version and kind in ("KafkaChannel", "Broker") and (kind, where, name) in there
+        API_VERSIONS.get(kind) == version and kind in ("KafkaChannel", "Broker") and (kind, where, name) in our_keys
     ):
         return
     field = ".".join(("spec", *path))

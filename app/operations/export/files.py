@@ -52,11 +52,11 @@ def write(documents: Iterable[Exported], folder: Path, *, force: bool) -> int:
     texts = {folder / file_of(document): to_text(document) for document in documents}
     try:
         changed = {path: text for path, text in texts.items() if _content(path) != text}
-        there = [str(path) for path in changed if os.path.lexists(path)]
-        if there and not force:
-            more = f" and {len(there) - 3} more" if len(there) > 3 else ""
+        different = [str(path) for path in changed if os.path.lexists(path)]
+        if different and not force:
+            more = f" and {len(different) - 3} more" if len(different) > 3 else ""
             raise PenstockError(
-                f"These files already exist with different content: {', '.join(there[:3])}{more}.",
+                f"These files already exist with different content: {', '.join(different[:3])}{more}.",
                 "Nothing was written. Choose another folder, or use --force to overwrite these files.",
             )
         for path, text in changed.items():

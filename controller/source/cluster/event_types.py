@@ -100,10 +100,10 @@ def event_type(event: Received, owner: ClusterObject) -> Raw:
     """Returns the EventType to create."""
     namespace, name = event.name
     kind, _, channel = event.owner
-    there = {"apiVersion": API_VERSIONS[kind], "kind": kind, "name": channel}
+    reference = {"apiVersion": API_VERSIONS[kind], "kind": kind, "name": channel}
     spec: dict[str, Any] = {
         "type": event.type,
-        "reference": {**there, "namespace": namespace},
+        "reference": {**reference, "namespace": namespace},
         "description": "Created by Penstock, because an event of this type was received",
     }
     if event.source and _SOURCE.fullmatch(event.source):
@@ -112,7 +112,7 @@ def event_type(event: Received, owner: ClusterObject) -> Raw:
         "namespace": namespace,
         "name": name,
         "labels": {"app.kubernetes.io/name": "penstock"},
-        "ownerReferences": [{**there, "uid": owner.uid}],
+        "ownerReferences": [{**reference, "uid": owner.uid}],
     }
     return {"apiVersion": API_VERSIONS["EventType"], "kind": "EventType", "metadata": metadata, "spec": spec}
 
@@ -222,16 +222,16 @@ class EventTypes:
             every = (raw["declared"] for store in stores for raw in store.objects.values())
             self.declared = by_channel(listed for listed in every if listed is not None)
         if is_gone and self._full:
-            there = self._counts()
-            self._full = {key: uid for key, uid in self._full.items() if there[uid] >= COMBINATIONS_MAX}
+            counts = self._counts()
+            self._full = {key: uid for key, uid in self._full.items() if counts[uid] >= COMBINATIONS_MAX}
 
     def _counts(self) -> defaultdict[str, int]:
         """Returns how many EventTypes there are, by the uid of their channel or Broker."""
-        there: defaultdict[str, int] = defaultdict(int)
+        counts: defaultdict[str, int] = defaultdict(int)
         for store in self._watches.stores(self._lists):
             for raw in store.objects.values():
-                there[owner_of(raw)] += 1
-        return there
+                counts[owner_of(raw)] += 1
+        return counts
 
     async def stop(self) -> None:
         """Stop reading."""
@@ -263,14 +263,14 @@ class EventTypes:
         whether more is due."""
         if not self.waits:
             return False
-        there = self._counts()
+        counts = self._counts()
         part: list[tuple[_Waiting, Received, ClusterObject]] = []
         for key, waiting in list(self._new.items()):
             owner = find(key)
             if owner is None:
                 del self._new[key]
                 continue
-            room = max(COMBINATIONS_MAX - there[owner.uid], 0)
+            room = max(COMBINATIONS_MAX - counts[owner.uid], 0)
             if len(waiting.types) > room:
                 self._full[key] = owner.uid
                 log.warning(f"{'/'.join(key)} has {COMBINATIONS_MAX} EventTypes, and no more are created for it")

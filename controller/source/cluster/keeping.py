@@ -56,8 +56,8 @@ def keep_creations(table: Table, creations: Mapping[str, Removal]) -> frozenset[
 def vanished(table: Table, creations: Mapping[str, Removal]) -> frozenset[str]:
     """Returns creations with topics whose objects are not there, although nothing said that they were deleted. What is
     not listed, because of its namespace or because its kind is not installed, may be there."""
-    there = STAYING | DELETED
-    missing = frozenset(uid for uid in creations if table.rows[uid].state not in there) - table.entries()
+    accounted_for = STAYING | DELETED
+    missing = frozenset(uid for uid in creations if table.rows[uid].state not in accounted_for) - table.entries()
     return frozenset(
         uid for uid in missing if table.synced and creations[uid].topics and _is_listed(creations[uid], table)
     )

@@ -110,9 +110,9 @@ class Referred:
             config_map = None if raw is None else read_object(raw)
             if config_map is not None and config_map.resource is not None:
                 self._maps[name] = config_map
-            there = {each.uid for each in (before_map, config_map) if each is not None}
-            if there or everything:
-                uids |= there | self._by_map[name]
+            uids_of_map = {each.uid for each in (before_map, config_map) if each is not None}
+            if uids_of_map or everything:
+                uids |= uids_of_map | self._by_map[name]
         return uids
 
     def _changed_refs(self, *, everything: bool) -> list[Ref]:

@@ -54,8 +54,8 @@ def plan_service(channel: ClusterObject, live: Raw | None, host: str) -> Service
     spec = {"type": "ExternalName", "externalName": host}
     if live is not None:
         metadata = {"uid": uid_of(live), "resourceVersion": version_of(live)}
-        there = live.get("spec") or {}
-        same = spec.items() <= there.items()
+        present = live.get("spec") or {}
+        same = spec.items() <= present.items()
         return None if same else ServiceWrite("PATCH", f"{path}/{name}", {"metadata": metadata, "spec": spec})
     owner = {
         "apiVersion": API_VERSIONS[channel.kind],

@@ -303,8 +303,8 @@ class Table:
         """Returns what may be served later: ours, and the Subscriptions that core writes into our channels."""
         channels = {name_of(object_.raw) for object_ in self.present() if object_.kind == "KafkaChannel"}
         cores = self.present(State.FORMER, State.OTHERS)
-        there = (*self.present(*STAYING), *(object_ for object_ in cores if is_written_into(object_, channels)))
-        return frozenset(object_.key for object_ in there)
+        objects = (*self.present(*STAYING), *(object_ for object_ in cores if is_written_into(object_, channels)))
+        return frozenset(object_.key for object_ in objects)
 
     def adoptions(self) -> list[FinalizerChange]:
         """Returns which objects get our finalizer: those that will have something in Kafka, and channels that had it

@@ -208,8 +208,8 @@ class KafkaAdmin:
 
     def ranges(self, topics: Collection[str]) -> dict[TopicAndPartition, tuple[int, int]]:
         """Returns the first offset and the end offset of each partition of those topics that exist."""
-        there, gone = self.cluster().topics, leave_out(KafkaNotFound)
-        partitions = [(name, number) for name in topics if name in there for number in there[name]]
+        existing, gone = self.cluster().topics, leave_out(KafkaNotFound)
+        partitions = [(name, number) for name in topics if name in existing for number in existing[name]]
         starts, ends = self.first_offsets(partitions, gone), self.end_offsets(partitions, gone)
         return {partition: (starts[partition], end) for partition, end in ends.items() if partition in starts}
 

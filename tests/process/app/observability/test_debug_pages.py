@@ -40,15 +40,15 @@ async def serving(debug: bool) -> AsyncIterator[str]:
 @contextmanager
 def waiting_thread(name: str) -> Iterator[None]:
     """A thread that stands in `stand_here`."""
-    stop, there = threading.Event(), threading.Event()
+    stop, stands = threading.Event(), threading.Event()
 
     def stand_here() -> None:
-        there.set()
+        stands.set()
         stop.wait(LIMIT_S)
 
     thread = threading.Thread(target=stand_here, name=name)
     thread.start()
-    there.wait(LIMIT_S)
+    stands.wait(LIMIT_S)
     try:
         yield
     finally:

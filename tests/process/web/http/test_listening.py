@@ -14,8 +14,8 @@ from web.http.listening import is_passed_on, open_sockets
 
 @pytest.mark.parametrize("bind", [LOOPBACK, "0.0.0.0", "localhost"])
 def test_port_in_use_is_a_sentence(bind: str) -> None:
-    with socket.create_server((LOOPBACK, 0)) as there:
-        port = there.getsockname()[1]
+    with socket.create_server((LOOPBACK, 0)) as server:
+        port = server.getsockname()[1]
         with pytest.raises(PenstockError, match=f"^Cannot listen on {bind}:{port}: address already in use. Free it.$"):
             open_sockets(bind, port, hint="Free it.")
     for listener in open_sockets(bind, port):

@@ -116,28 +116,28 @@ _contents = st.dictionaries(st.sampled_from("abc"), st.sampled_from([b"", b"x", 
 @given(st.lists(st.tuples(_contents, st.dictionaries(st.sampled_from("abc"), st.none() | st.binary(max_size=1)))))
 def test_edit_is_never_overwritten(rounds: list[tuple[dict[str, bytes], dict[str, bytes | None]]]) -> None:
     """A start, then what the user does to the files, then the next start ..."""
-    there: dict[str, bytes] = {}
+    present: dict[str, bytes] = {}
     record: dict[str, str] = {}
     edited: dict[str, bytes | None] = {}
     for contents, edits in rounds:
-        done = plan(contents, there, record)
+        done = plan(contents, present, record)
         for name, content in edited.items():
             assert name not in done.write or contents[name] == content or content is None
             if content is None and name in record:
                 assert name not in done.write, "what was deleted stays deleted"
-        there.update(done.write)
+        present.update(done.write)
         record = dict(done.written)
         # A file that was changed back cannot be distinguished from an unedited one.
         edited = {
             name: content
             for name, content in edits.items()
-            if there.get(name) != content and (content is None or _digest(content) != record.get(name))
+            if present.get(name) != content and (content is None or _digest(content) != record.get(name))
         }
         for name, content in edited.items():
             if content is None:
-                del there[name]
+                del present[name]
             else:
-                there[name] = content
+                present[name] = content
 
 
 _REPOSITORY = Path(__file__).parents[4]

@@ -92,10 +92,10 @@ STEPS = st.one_of(
 
 @dataclass
 class Run:
-    """What is there, and the parts that follow it."""
+    """The objects that exist, and the parts that follow them."""
 
     kafka: Kafka = field(default_factory=kafka_with_ingress)
-    there: dict[tuple[str, str, str], AnyObject] = field(default_factory=dict)
+    objects: dict[tuple[str, str, str], AnyObject] = field(default_factory=dict)
     parts: Parts = field(init=False)
     more: dict[str, Any] = field(default_factory=dict)
     before: World = field(init=False)
@@ -106,13 +106,13 @@ class Run:
         self.before = self.whole()
 
     def whole(self) -> World:
-        return self.kafka.look(*self.there.values(), **self.more)
+        return self.kafka.look(*self.objects.values(), **self.more)
 
     def step(self, what: str, number: int) -> set[str]:
         """Change something; the uids that are dirty."""
         world = self.kafka.world
         if what in ("put", "drop"):
-            return self._put(OBJECTS[number], there=what == "put")
+            return self._put(OBJECTS[number], present=what == "put")
         if what == "serve":
             records = [record for place, record in enumerate(world.subscriptions.values()) if number >> place & 1]
             old = self.more.get("workers", {})
@@ -126,8 +126,8 @@ class Run:
             self.kafka.topics.pop(topic, None)
             return self.parts.claiming([topic])
         for _ in range(30 if what == "settle" else 1):
-            self.kafka.record(*self.there.values(), **self.more)
-            actions = self.kafka.decide(*self.there.values(), **self.more)
+            self.kafka.record(*self.objects.values(), **self.more)
+            actions = self.kafka.decide(*self.objects.values(), **self.more)
             for action in actions if what == "settle" else actions[:number]:
                 self.kafka.groups = dict.fromkeys(self.kafka.groups, GroupState.EMPTY)
                 if not isinstance(action, DeleteTopic) or action.topic in self.kafka.topics:
@@ -136,17 +136,17 @@ class Run:
                 break
         return self.topics() | set(world.creations) | set(self.kafka.world.creations)
 
-    def _put(self, resource: AnyObject, *, there: bool) -> set[str]:
-        old = [other for other in self.there.values() if other.key == resource.key or other.uid == resource.uid]
+    def _put(self, resource: AnyObject, *, present: bool) -> set[str]:
+        old = [other for other in self.objects.values() if other.key == resource.key or other.uid == resource.uid]
         for other in old:
-            del self.there[other.key]
-        if there:
-            self.there[resource.key] = resource
+            del self.objects[other.key]
+        if present:
+            self.objects[resource.key] = resource
         return {resource.uid, *(other.uid for other in old)}
 
     def _fail(self, number: int) -> set[str]:
         old = self.more.get("failures", {})
-        actions = self.kafka.decide(*self.there.values(), **{**self.more, "failures": {}})
+        actions = self.kafka.decide(*self.objects.values(), **{**self.more, "failures": {}})
         failures = {action.target: "no right" for action in actions[:number]}
         self.more["failures"] = failures
         return self.parts.concerned({*old, *failures})
@@ -167,7 +167,7 @@ class Run:
         focus |= self.parts.touched(changed)
         self.parts.follow(published, self.kafka.world.removals)
         for uid in dirty:
-            resource = next((each for each in self.there.values() if each.uid == uid), None)
+            resource = next((each for each in self.objects.values() if each.uid == uid), None)
             self.parts.put_object(uid, resource)
         after = self.whole()
         dirty |= changed | self.parts.changed_in_kafka(self.before.observed, after.observed)
@@ -223,7 +223,7 @@ def test_change_of_a_trigger_touches_no_other() -> None:
     assert set(run.kafka.world.subscriptions) == {"t-one"}
     others = [trigger(f"x{number}") for number in range(100)]
     for other in others:
-        run.there[other.key] = other
+        run.objects[other.key] = other
         run.parts.put_object(other.uid, other)
     run.check("settle", 0)
     assert len(run.kafka.world.subscriptions) == 101

@@ -87,7 +87,8 @@ spec: {type: TYPE, reference: REFERENCE}
     channel = "{apiVersion: messaging.knative.dev/v1beta1, kind: KafkaChannel, namespace: shop, name: orders}"
     types = [("a", "paid", broker), ("b", "made", broker), ("c", "paid", channel), ("d", "paid", "{kind: X, name: y}")]
     documents = (
-        text.replace("NAME", name).replace("TYPE", type_).replace("REFERENCE", there) for name, type_, there in types
+        text.replace("NAME", name).replace("TYPE", type_).replace("REFERENCE", reference)
+        for name, type_, reference in types
     )
     (tmp_path / "types.yaml").write_text("---".join(documents))
 

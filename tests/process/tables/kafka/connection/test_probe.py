@@ -16,8 +16,8 @@ def test_closed_port_is_reported() -> None:
 
 
 def test_one_broker_that_takes_connections_is_enough() -> None:
-    with socket.create_server((LOOPBACK, 0)) as there:
-        port = there.getsockname()[1]
+    with socket.create_server((LOOPBACK, 0)) as server:
+        port = server.getsockname()[1]
         for bootstrap in (
             f"{LOOPBACK}:{port}",
             f"{LOOPBACK}:{free_port()},{LOOPBACK}:{port}",
@@ -33,5 +33,5 @@ def test_unknown_host_name_is_reported() -> None:
 
 
 def test_ipv6_address_is_taken_apart() -> None:
-    with socket.create_server(("::1", 0), family=socket.AF_INET6) as there:
-        assert refusal(f"[::1]:{there.getsockname()[1]}") is None
+    with socket.create_server(("::1", 0), family=socket.AF_INET6) as server:
+        assert refusal(f"[::1]:{server.getsockname()[1]}") is None

@@ -41,8 +41,8 @@ def test_newest_of_all_partitions_are_read(
 def test_as_many_are_read_as_may_be(ranges: dict[int, tuple[int, int]], most: int) -> None:
     starts = newest_starts(ranges, most)
     read = sum(high - starts[number] for number, (_, high) in ranges.items())
-    there = sum(high - low for low, high in ranges.values())
-    assert max(0, min(most, there) - len(ranges)) <= read <= min(most, there)
+    total = sum(high - low for low, high in ranges.values())
+    assert max(0, min(most, total) - len(ranges)) <= read <= min(most, total)
     assert all(low <= starts[number] <= high for number, (low, high) in ranges.items())
 
 

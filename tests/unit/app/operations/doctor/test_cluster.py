@@ -138,9 +138,9 @@ PENSTOCKS, KNATIVES = {"app.kubernetes.io/name": "penstock"}, {"app.kubernetes.i
     ],
 )
 def test_whose_the_crds_are(kind: str, labels: dict[str, str], core: bool, says: str, advises: str) -> None:
-    there = {**GOOD.crds[kind], "metadata": {"labels": labels}}  # type: ignore[dict-item]
+    stored = {**GOOD.crds[kind], "metadata": {"labels": labels}}  # type: ignore[dict-item]
     others = {definition.name: None for definition in OF_KNATIVE} if core else {}
-    crds = {**GOOD.crds, **others, kind: there}
+    crds = {**GOOD.crds, **others, kind: stored}
     facts = replace(GOOD, served=_served(core=core), crds=crds)
     ((level, text),) = _found(facts)["CRDs"]
     assert (level, says in text) == ("warning" if says else "ok", True), text

@@ -304,28 +304,28 @@ def test_after_any_events_each_uid_has_one_state_and_nothing_is_removed_by_accid
     events: list[tuple[str, str]],
 ) -> None:
     cluster, gone = Table(synced=True), set[str]()
-    there: dict[str, dict[str, Any]] = {}
+    live: dict[str, dict[str, Any]] = {}
     published = {uid: Channel(uid, 1, "ns", uid, f"t-{uid}", f"t-{uid}.dlq", 1) for uid in "acdz"}
     creations = {uid: Removal(uid, "KafkaChannel", f"ns/{uid}", "t", topics=("t",)) for uid in "acdz"}
     for uid, event in events:
         kind = KIND_OF[uid]
-        now = there.get(uid) or raw(
+        now = live.get(uid) or raw(
             kind, VALID[kind], name=uid, uid=uid, annotations={CLASS: "MT" if uid == "d" else "Kafka"}
         )
         if event == "core":
             cluster.core = not cluster.core
         elif event in ("gone", "lost"):
-            if there.pop(uid, None) is not None and event == "gone":
+            if live.pop(uid, None) is not None and event == "gone":
                 gone.add(uid)
         elif uid not in gone:  # the API server gives each uid once
             spec = {**VALID[kind], "delivery": {"retry": -1}, "offset": 1} if event == "break" else VALID[kind]
-            there[uid] = {**now, "spec": spec}
+            live[uid] = {**now, "spec": spec}
             if event in ("adopt", "free"):
-                there[uid] = with_(now, finalizers=[FINALIZER] if event == "adopt" else [])
+                live[uid] = with_(now, finalizers=[FINALIZER] if event == "adopt" else [])
             elif event == "delete":
-                there[uid] = with_(now, **GOING)
-        cluster.read(there.values(), gone)
-        _check(cluster, there, gone)
+                live[uid] = with_(now, **GOING)
+        cluster.read(live.values(), gone)
+        _check(cluster, live, gone)
         kept = keep(cluster, published)
         assert kept.foreign <= kept.retained
         removed = published.keys() - kept.retained - {served.uid for served in cluster.present(State.SERVED)}
@@ -333,14 +333,14 @@ def test_after_any_events_each_uid_has_one_state_and_nothing_is_removed_by_accid
         assert keep_creations(cluster, creations) == published.keys() - removed
 
 
-def _check(cluster: Table, there: dict[str, Any], gone: set[str]) -> None:
+def _check(cluster: Table, live: dict[str, Any], gone: set[str]) -> None:
     for uid, row in cluster.rows.items():
         item: ClusterObject | None = row.object
-        assert (item is not None) == (uid in there)
+        assert (item is not None) == (uid in live)
         if item is None:
             assert row.state is (State.GONE if uid in gone else State.MISSING)
             continue
-        assert item == read_object(there[uid])
+        assert item == read_object(live[uid])
         if row.state is State.SERVED:
             assert item.resource is not None
         if row.state in STAYING | {State.FORMER}:
@@ -350,7 +350,7 @@ def _check(cluster: Table, there: dict[str, Any], gone: set[str]) -> None:
     adopted = {change.object.uid for change in cluster.adoptions()}
     assert adopted.isdisjoint(change.object.uid for change in cluster.releases(()))
     entries = cluster.entries()
-    assert {change.object.uid for change in cluster.releases(there)} <= entries
+    assert {change.object.uid for change in cluster.releases(live)} <= entries
 
 
 #: Objects that may be there, in several states each; those of one name exclude each other.
@@ -377,16 +377,16 @@ def test_following_changes_ends_where_reading_everything_does(
     core: bool, steps: list[tuple[dict[str, Any], bool]]
 ) -> None:
     """What is said to be decided in another way is what is seen in another way."""
-    cluster, there = table(core=core), dict[tuple[str, str], dict[str, Any]]()
+    cluster, live = table(core=core), dict[tuple[str, str], dict[str, Any]]()
     for step, (given_, put) in enumerate(steps):
         key = given_["kind"], given_["metadata"]["name"]
         before = {uid: (row.state, cluster.object_of(uid)) for uid, row in cluster.rows.items()}
-        old = there.pop(key, None)
+        old = live.pop(key, None)
         away = [uid_of(old)] if old is not None and (not put or uid_of(old) != uid_of(given_)) else []
         if put:
-            there[key] = with_(given_, resourceVersion=str(step))
-        changed = cluster.update([there[key]] if put else [], away, ())
-        whole = table(*there.values(), core=core)
+            live[key] = with_(given_, resourceVersion=str(step))
+        changed = cluster.update([live[key]] if put else [], away, ())
+        whole = table(*live.values(), core=core)
         seen = {uid: (row.state, cluster.object_of(uid)) for uid, row in cluster.rows.items() if row.object is not None}
         assert seen == {uid: (row.state, whole.object_of(uid)) for uid, row in whole.rows.items() if row.object}
         assert cluster.entries() == whole.entries()

@@ -1,4 +1,5 @@
-"""A cluster as the place that resources come from and statuses go to. Importing this takes a second and 50 MB."""
+"""Puts the parts together that read resources from a cluster and write statuses to it. Importing this takes a second
+and 50 MB."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ from knative.resources.kinds import API_VERSIONS
 
 
 def cluster(config: ControllerConfig, crashed: Callable[[BaseException], None], worker_id: str) -> Place:
-    """Returns the cluster of the config. `worker_id`: names this process to people; it may have the name of another."""
+    """Returns the place of the config's cluster. `worker_id`: a name of this process for people, which need not be
+    unique."""
     api = ApiServer(config.kubeconfig, config.context)
     me = f"{worker_id}_{secrets.token_hex(4)}"
     elected: list[LeaseElection] = []
@@ -61,5 +63,5 @@ def cluster(config: ControllerConfig, crashed: Callable[[BaseException], None], 
             *sink.troubles(),
         ]
 
-    # The Lease alone fences what is written to the API server; what else needs the lock in Kafka is not done without.
+    # `has_lease` is enough to write to the API server. Everything else also needs the lock in Kafka.
     return Place(source, sink, elect, api.open, api.close, has_lease, problem, troubles)

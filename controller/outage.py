@@ -1,7 +1,7 @@
 """Says in conditions that Kafka is away, in a process that has never reached it.
 
 What a leader must remember is in Kafka, so a process that has not read it decides nothing: its election has no lock to
-win. It writes statuses only, and only with the Lease. It has that no longer than a write takes, because another
+win. It writes statuses only, and only with the Lease. It holds the Lease only while it writes, because another
 controller may reach Kafka.
 """
 

@@ -34,7 +34,7 @@ class OwnPackages:
 
 
 def main() -> None:
-    """Run `penstock ARGUMENT...`. Its imports take tenths of a second, and Ctrl-C meanwhile is no error."""
+    """Run `penstock ARGUMENT...`. Its imports take tenths of a second; a Ctrl-C during them is not an error."""
     sys.meta_path.insert(0, OwnPackages)
     try:
         run = importlib.import_module("app.cli").main

@@ -1,7 +1,7 @@
 """Settings of Spark by the size of what a query reads.
 
-The partitions of an exchange are a setting of the session, and code that Spark generates takes longer to compile than a
-little data to read. A batch of a few hundred records is neither a day of them, nor worth 200 tasks on a cluster.
+The number of partitions is a setting of the session, and for little data, compiling generated code takes longer than
+reading the data. A batch of a few hundred records must not cost 200 tasks on a cluster, as a batch of a day does.
 """
 
 from __future__ import annotations

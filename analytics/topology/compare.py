@@ -70,7 +70,7 @@ class Difference:
 def compare(old: Topology, new: Topology) -> Difference:
     """Returns what is only in `new`, what is only in `old`, and what changed. All sorted by id.
 
-    What a part of a map does not have may be in the map, so then only what is in both runs is compared."""
+    If a run has only a part of its map, only what is in both runs is compared: what is missing may be in the map."""
     partial = old.partial or new.partial
     findings_new, findings_gone = _apart(_by_id(old.findings), _by_id(new.findings))
     vertices, edges = (_compared(old, partial), _compared(new, partial)), (_by_id(old.edges), _by_id(new.edges))
@@ -151,7 +151,7 @@ def _health(health: Health) -> Health:
 
 
 def _much(what: str, old: float | None, new: float | None) -> bool:
-    """Returns whether it is half as much again, unless both are so little that it is noise: an event in ten seconds, a
-    failure in a hundred, 10 ms."""
+    """Returns whether one figure exceeds the other by half, unless both are so small that the difference is noise: an
+    event in ten seconds, a failure in a hundred, 10 ms."""
     least = 0.01 if what.startswith(("latency", "failures", "dead_letters")) else 0.1
     return old is not None and new is not None and max(old, new) >= least and max(old, new) > 1.5 * min(old, new)

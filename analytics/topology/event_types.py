@@ -72,7 +72,8 @@ def about_types(facts: Facts) -> Iterator[Finding]:
 
 
 def _untaken(facts: Facts) -> Iterator[Finding]:
-    """A channel without any subscription is not here: `unread` says so, once for all of its types."""
+    """Finds types that no subscription takes. A channel without subscriptions is left out: the rule `unread` covers
+    it."""
     filters: dict[str, set[Filter]] = defaultdict(set)
     for consumer in facts.consumers:
         filters[consumer.channel].add(consumer.subscription.filter)
@@ -120,7 +121,8 @@ def _nothing_passed(facts: Facts) -> Iterator[Finding]:
 
 
 def _undeclared(facts: Facts) -> Iterator[Finding]:
-    """Asks only where somebody has declared types of a channel: elsewhere nobody says that the list is complete."""
+    """Finds types that no EventType declares, in channels with declared types: elsewhere there is no list to compare
+    with."""
 
     templates = {channel: list(_templates(types).values()) for channel, types in facts.declared.items()}
 
@@ -184,7 +186,8 @@ def _may_be(template: re.Pattern[str], came: str) -> bool:
 
 
 def _unseen(facts: Facts) -> Iterator[Finding]:
-    """Passes over a channel to which events came whose types are not known: in structured mode, or beyond the limit."""
+    """Finds declared types that did not come. Skips a channel that received events of unknown types: in structured
+    mode, or beyond the limit."""
     if facts.types is None:
         return
     came: dict[str, set[str]] = defaultdict(set)

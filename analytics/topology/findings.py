@@ -118,8 +118,8 @@ def _loops(
 
 
 def _chains(inputs: Inputs, facts: Facts) -> Iterator[Finding]:
-    """A broker's replies come to all of its triggers. That a chain of them came back is known only once one was as long
-    as is allowed."""
+    """Finds brokers whose triggers answer each other: a reply goes to all triggers. A loop is certain only when a chain
+    of replies has reached the limit."""
     ended = defaultdict(list)
     for consumer in facts.consumers:
         state = inputs.states.get(consumer.subscription.uid)
@@ -174,7 +174,7 @@ def _dead_loops(loops: Iterable[Loop]) -> Iterator[Finding]:
 
 
 def _unserved(inputs: Inputs, facts: Facts) -> Iterator[Finding]:
-    """Without any worker, a single finding replaces those of all subscriptions."""
+    """Finds subscriptions that are not served. If no worker runs, one finding replaces those of all subscriptions."""
     count = len(facts.consumers)
     if not count:
         return

@@ -174,7 +174,7 @@ def _search(
     source: str, target: str, leaving: Edges, left: Mapping[str, int], paths_max: int, steps_max: int
 ) -> tuple[list[Way], bool]:
     """Returns the first paths, and whether these are all."""
-    # Length at least, then the nearest to the end first (or a map of many equal paths has no path within the limit).
+    # By the least possible length, then by the distance to the end: else many equal paths would use up the limit.
     queue: list[tuple[int, int, int, Way]] = []
     steps = 0
 

@@ -8,7 +8,7 @@
     frames    windows of records, sums of windows        days     what a batch adds, written by Spark and checked
     deltas    which records are deltas, and which new    seen     the numbers of deltas that were counted
     topic_identity  topics that were replaced, what is read next      offsets  rates from offsets, without a record
-    totals    a batch in sum                             migrate  tables of the former format
+    totals    sums of a batch                            migrate  tables of the former format
 
 Each event counts exactly once, without a transaction: a commit names files and the position in Kafka, and what no
 commit names does not count.

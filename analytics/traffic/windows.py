@@ -95,17 +95,18 @@ def size_for(since_s: float, until_s: float) -> int:
 
 
 def counted_once(table: pa.Table) -> pa.Table:
-    """Returns the rows without those `accepted` that are `stored` as well, of the same channel and start.
+    """Returns the rows without the `accepted` ones whose events are also in a `stored` row of the channel.
 
-    An event that is stored at the end of a window may be accepted in the next one. If nothing is stored in that, what
-    is accepted there was stored before, unless it is more than had not been accepted until then. (A process that is
-    late counts it one window before.)
+    Usually both rows have the same start. But an event that is stored at the end of a window may be accepted in the
+    next one. So where nothing is stored, accepted events count as stored before, up to the number of stored events that
+    were not accepted until then. (A process whose clock is behind counts them one window earlier.)
     """
     return count_once(table, table.slice(0, 0), table.slice(0, 0))[0]
 
 
 def count_once(table: pa.Table, before: pa.Table, after: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """The same for a part of the rows, of one part after the other by `start`; and what the next one needs of them.
+    """Does the work of `counted_once` part by part, in the order of `start`. Returns the rows, and what the next part
+    needs.
 
     `before`: what this returned for the part before. `after`: the windows that begin where this part ends."""
     rows = pa.concat_tables([part.select(PLACE) for part in (before, table, after)])
@@ -139,8 +140,8 @@ def count_once(table: pa.Table, before: pa.Table, after: pa.Table) -> tuple[pa.T
 
 
 def _unaccepted(places: NDArray[np.int64], more: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Returns how many stored events of a channel are not accepted at the end of each window; never below 0. `more`: by
-    how much they became more in it."""
+    """Returns how many stored events of a channel are not accepted at the end of each window; never below 0. `more`:
+    stored less accepted events of each window."""
     left = np.empty_like(more)
     for part in np.split(np.arange(len(places)), np.flatnonzero(np.diff(places >> _MINUTE_BITS)) + 1):
         sums = np.cumsum(more[part])

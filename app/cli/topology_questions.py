@@ -1,4 +1,5 @@
-"""`penstock topology impact` and `penstock topology path`: questions about the map, of now or of a file."""
+"""`penstock topology impact` and `penstock topology path`: questions about the current map, or about the map in a
+file."""
 
 from __future__ import annotations
 
@@ -89,7 +90,7 @@ def path(
 
 
 def _document(saved: Path | None, since: str, until: str, traffic: TrafficName, folder: str, kafka: str) -> Topology:
-    """Returns the document of a file, or of now."""
+    """Returns the document in a file, or that of the current map."""
     if saved is not None:
         return read_document(saved, "--from")
     need_or_install(REPORT, "`penstock topology`")

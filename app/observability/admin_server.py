@@ -1,6 +1,6 @@
 """The admin port: the console, metrics, health and statistics of subscriptions.
 
-It also answers while the ingress port is full or draining. All pages but those of the console are read-only. The first
+It answers even while the ingress port is full or draining. All pages but those of the console are read-only. The first
 server of a connection is `admin_front`; with the first page for people, `admin_site` and the console are imported.
 """
 

@@ -74,9 +74,9 @@ class _Run:
 
 
 class Totals:
-    """Sums of counters. When one of several counters begins again at 0, a sum would fall to what is left, and
-    `rate()` would take all of that for new. So what a process had counted until it ended stays in the sums. And when
-    the process that adds up begins again, all sums do."""
+    """Sums of counters over processes. When a process starts again, its counter begins at 0. A sum that fell would look
+    like a reset, and `rate()` would count the whole rest as new. So the counts of a process that has ended stay in the
+    sums. When the process that adds up starts again, all sums begin at 0."""
 
     def __init__(self, began_at: float) -> None:
         """Times are of the system's monotonic clock: when the supervisor forked this process."""
@@ -85,7 +85,7 @@ class Totals:
         self._runs: dict[int, _Run] = {}
 
     def take(self, process: int, began_at: float, counted: dict[Series, float]) -> None:
-        """Take what another process has counted, which began then."""
+        """Take the counts of another process, which began at `began_at`."""
         run = self._runs.get(process)
         if run is None or run.began_at != began_at:
             for series, value in {} if run is None else _counted(run).items():
@@ -143,8 +143,8 @@ def health(
     *,
     one_is_enough: bool,
 ) -> tuple[bool, dict[str, Any]]:
-    """Returns whether all are well, or at least one is if `one_is_enough`, and the fields of the page: those of the
-    first process of which the same is true.
+    """Returns whether all processes are well (or one, if `one_is_enough`), and the fields of the page: those of the
+    first process with this result.
 
     `others`: number -> status and fields of its page; status 0 = it does not answer, which is bad if one is enough.
     `words`: the status of a process that is well, and of one that is not.

@@ -65,6 +65,6 @@ class KafkaTopics:
                 return {number: (firsts[topic.name, number], ends[topic.name, number]) for number in topic.partitions}
 
     def _at(self, moment_s: float, ends: Mapping[TopicAndPartition, int]) -> dict[TopicAndPartition, int]:
-        """Returns the offset of the first record of then or later in each partition, or the end."""
+        """Returns, for each partition, the offset of the first record that is not older than this time, or the end."""
         offsets = self._admin.offsets_at(ends, int(moment_s * 1000))
         return {place: offset if offset >= 0 else ends[place] for place, offset in offsets.items()}

@@ -44,7 +44,7 @@ def take_children() -> tuple[dict[int, int], str] | None:
     return {int(seat): int(pid) for seat, pid in pairs}, folder
 
 
-#: By these PySpark would start another Spark than the one that is installed with it, or with other options.
+#: Variables by which PySpark would start another Spark than the installed one, or start it with other options.
 _OF_OTHER_SPARKS = ("SPARK_HOME", "PYSPARK_SUBMIT_ARGS", "SPARK_REMOTE")
 
 

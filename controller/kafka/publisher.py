@@ -1,6 +1,6 @@
 """Publishes contract records through the `Produce` port, and waits until they are read back. Event loop only.
 
-After reading back, the next decision sees as published exactly what every worker sees.
+So the next decision sees as published exactly what every worker sees.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Publisher:
 
 
 async def all_stored(waiting: list[Stored], limit_s: float, what: str) -> None:
-    """Wait until Kafka has acknowledged all records. Raises KafkaFailed."""
+    """Wait until Kafka has acknowledged all records. `what`: what is done, for errors. Raises KafkaFailed."""
     if not waiting:
         return
     done, late = await asyncio.wait(waiting, timeout=limit_s)
@@ -68,7 +68,7 @@ async def all_stored(waiting: list[Stored], limit_s: float, what: str) -> None:
 
 
 async def read_back(changed: asyncio.Event, is_read: Callable[[], bool], limit_s: float, what: str) -> None:
-    """Wait until the table has the record; `changed` is set by the table's changes. Raises KafkaFailed."""
+    """Wait until `is_read` is true. The table sets `changed` when it changes. Raises KafkaFailed."""
     try:
         async with asyncio.timeout(limit_s):
             while not is_read():

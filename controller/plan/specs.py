@@ -159,8 +159,8 @@ def of_broker(
     secrets: Mapping[str, SecretProblem],
     cluster: ClusterView | None = None,
 ) -> ChannelSpec:
-    """Returns the spec of a Broker of class Kafka. With a `problem` if its ConfigMap is missing or wrong, or if it is
-    `published` with something else that cannot be changed. `secrets`: those that cannot be used."""
+    """Returns the spec of a Broker of class Kafka. It has a `problem` if its ConfigMap is missing or wrong, or if it
+    differs from the `published` record in something that cannot be changed. `secrets`: those that cannot be used."""
     settings, problem = _broker_config(broker, config_maps, cluster)
     changed = _changed(broker, published)
     if changed:

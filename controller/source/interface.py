@@ -57,16 +57,16 @@ class Source(Protocol):
 
     @property
     def released(self) -> frozenset[str]:
-        """Uids of published resources that a person wants to remove, and that may be."""
+        """Uids of published resources that a person wants to remove, and that may be removed."""
 
     def find_foreign(
         self, published: Iterable[Record], removing: Collection[str], asked: Collection[str]
     ) -> tuple[FileProblem, ...]:
-        """Find the foreign resources of the last scan; returns the problem that there are some. `asked`: uids that a
-        person wants to remove since."""
+        """Find the foreign resources of the last scan; returns a problem if there are any. `asked`: uids that a person
+        has asked to remove since then."""
 
     async def prepare(self) -> bool:
-        """Do what must be done before objects may be acted on. Returns whether there is more, for the next call."""
+        """Do what must be done before objects may be acted on. Returns whether something is left for the next call."""
 
     def objects(self, published: Iterable[Record], retracted: Collection[str]) -> tuple[AnyObject, ...]:
         """Returns the objects to be served. `retracted`: uids whose removal cannot be cancelled any more."""
@@ -75,7 +75,7 @@ class Source(Protocol):
         """Returns the uids of published resources that are neither changed nor removed."""
 
     def retained_creations(self, complete: bool, creations: Mapping[str, Removal]) -> frozenset[str]:
-        """Returns the uids of those, of resources that are not published yet, that are not removed."""
+        """Returns the uids of the creations that stay: what was created for resources that are not published yet."""
 
     def vanished(self, complete: bool, creations: Mapping[str, Removal], now: float) -> Mapping[str, float]:
         """Returns the uids of creations whose objects are gone without being deleted, and since when this process knows
@@ -85,15 +85,15 @@ class Source(Protocol):
         """Returns identities that nothing else remembers."""
 
     def view(self, *, whole: bool = True) -> ClusterView | None:
-        """Returns what the cluster shows of other objects; None = there is no cluster. `whole`: with what is expected,
-        which takes a look at everything."""
+        """Returns what the cluster shows about other objects; None = there is no cluster. `whole`: with `expected`,
+        which takes a look at all objects."""
 
     def statuses(self) -> list[WriteStatus]:
         """Returns statuses of objects that are there and cannot be served."""
 
     def outage_statuses(self, why: str, said: Collection[str]) -> list[WriteStatus]:
-        """Returns, while Kafka is away, the statuses of objects of which it is not known what they have there, unless
-        they say so already. `said`: uids of those of which it is known. `why`: Kafka is away."""
+        """Returns the statuses to write while Kafka is away: of objects whose state in Kafka is not known, unless their
+        status says so already. `said`: uids of objects whose state is known. `why`: Kafka is away."""
 
     async def release(self, in_kafka: frozenset[str]) -> None:
         """Let go of what is being deleted. `in_kafka`: uids that still have something there."""

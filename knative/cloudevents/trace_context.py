@@ -1,7 +1,7 @@
 """W3C trace context in headers: reads the trace that an event belongs to, and replaces its parent span.
 
 Malformed headers count as absent, as the standard requires: an invalid traceparent is not an error, it starts a new
-trace. Does not create ids.
+trace. The caller creates the ids.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def parent_in_record(headers: Headers) -> Parent | None:
 
 
 def parent_in_request(pairs: Iterable[tuple[bytes, bytes]]) -> Parent | None:
-    """Returns the parent in the headers of a request; None as for a record."""
+    """Returns the parent in the headers of a request; None in the same cases as for a record."""
     return _parent(pairs, PARENT.encode(), STATE.encode())
 
 

@@ -135,7 +135,7 @@ class Subscription(_Named):
     topic_id: str = ""  #: Kafka's id of the topic that its start offsets belong to; "" = not known
     seek: str = ""  #: id of the last seek; another one means that offsets which a worker remembers do not count
     stopped: bool = False  #: no worker may serve it, because this seek moves its offsets
-    secret: str = ""  #: as of its channel
+    secret: str = ""  #: `namespace/name` of its channel's Secret; "" = none
     unlisted: bool = False  #: no file has it or its channel any more: it is not served, and keeps its group
     #: Which fields of its `delivery`, and of `order` and `concurrency`, it has itself. For people.
     delivery_own: tuple[str, ...] = ()

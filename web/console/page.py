@@ -39,7 +39,8 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What a form offers: a list to choose from, or, of more than a page shows, a field that suggests the first."""
+    """What a form offers: a list to choose from; or, if there are more than a page shows, a field that suggests the
+    first ones."""
 
     options: Sequence[tuple[str, str]]  #: what is sent, and what people read
     count: int

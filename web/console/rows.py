@@ -81,7 +81,7 @@ class Row:
 
     @property
     def badness(self) -> tuple[int, int, int, int, str, str]:
-        """The worst row has the least."""
+        """A sort key that is lowest for the worst row."""
         return self.level, -(self.letters or 0), -self.retrying, -self.lag, self.namespace, self.name
 
 

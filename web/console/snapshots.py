@@ -1,4 +1,4 @@
-"""One state for all tabs: taken again in each interval in which somebody looks, and never otherwise."""
+"""One state for all tabs. It is taken again in each interval in which somebody looks, and never otherwise."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from web.console.state import Reads, State
 
 
 def is_old(age_s: float, every_s: float) -> bool:
-    """Returns whether it is time for a new value. Who asks at every interval asks a moment earlier than one after the
-    last value was taken."""
+    """Returns whether it is time for a new value. The limit is less than an interval: a caller that asks at every
+    interval asks a moment before the value is one interval old."""
     return age_s >= 0.75 * every_s
 
 

@@ -76,7 +76,7 @@ class MapEdge:
 
 @dataclass(frozen=True, slots=True)
 class MapView:
-    """The topology of now."""
+    """The current topology."""
 
     version: str  #: of `data`: the same data has the same
     data: bytes  #: JSON for the scripts of the map

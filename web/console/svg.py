@@ -9,8 +9,8 @@ from markupsafe import Markup
 
 
 def sparkline(series: Sequence[float]) -> Markup:
-    """Draws the course of a rate, as an area: a step to the right for each value, in hundredths of the height. Its
-    sides are beyond the edges, where no line is seen. Screen readers skip it."""
+    """Draws a rate over time as an area: one step to the right for each value, in hundredths of the height. The sides
+    of the area are outside the picture, so that their lines do not show. Screen readers skip it."""
     most = max(series, default=0.0)
     if most <= 0:
         return _chart(1, "M-1 98h3")

@@ -1,4 +1,5 @@
-"""`make demo`: `penstock up` without a terminal, 1,000 events through it, and one JSON object as its last line.
+"""`make demo`: starts what `penstock up` starts, sends 1,000 events through it, and prints one JSON object as its last
+line.
 
     send (one sender per key, each event after the last 202)  ->  worker, Kafka  ->  ledger, DLQ topic
 
@@ -130,7 +131,7 @@ async def send_all(url: str, events: int) -> dict[str, int]:
 
 
 def _settled(stack: Stack, statuses: Mapping[str, int], ledger: Path) -> DemoCounts:
-    """Read ledger and DLQ topic until every accepted event is settled, or the limit has passed."""
+    """Count the ledger and the DLQ topic until every accepted event is settled, or the limit has passed."""
     client = {"bootstrap.servers": stack.bootstrap}
     contract = read_contract(client, _INSTANCE)
     (channel,) = contract.channels

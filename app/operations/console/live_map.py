@@ -1,4 +1,4 @@
-"""The topology of now, for the console's map: as `penstock topology`, from what this process has in memory.
+"""The current topology for the console's map: like `penstock topology`, but from what this process has in memory.
 
     statuses, windows of the last minute --> Inputs --> vertices and edges, findings --> data of the map, figures, table
 

@@ -1,4 +1,4 @@
-"""What pages show of a topic as it grows: the newest events, read when somebody looks, and never more than a few.
+"""Reads the newest events of a topic for pages as it grows: only when somebody looks, and never more than a few.
 
 A look reads what came since the last one, but only the last ones of each partition; the page says how
 many were skipped. So a channel with many events costs as little as a quiet one.

@@ -1,9 +1,9 @@
 """Which published resources stay although the cluster does not show them as objects to be served. Pure.
 
 A topic is deleted with its events, so nothing is removed because something is missing. A resource is removed when the
-API server says that it is being deleted, which our finalizer makes it say, or that it was deleted. What only is not
-there is *foreign*: another installation's, another cluster's, or lost by the server. It stays until a person removes
-it.
+API server says that it is being deleted, which our finalizer makes it say, or that it was deleted. A resource that is
+merely missing is *foreign*: another installation's, another cluster's, or lost by the server. It stays until a person
+removes it.
 """
 
 from __future__ import annotations

@@ -139,7 +139,7 @@ class Table:
             if state is not None and state.kind == "Broker":
                 uids |= self._triggers.get(name_of(state.raw), set())
             if state is not None and state.kind == "Subscription" and (before is None or object_ is None):
-                for channel in self._listing.get(uid, ()):  # it has a ghost less, or one more
+                for channel in self._listing.get(uid, ()):  # it has one ghost more, or one less
                     self.rows[channel].seen = False
                     uids.add(channel)
         if before is not None:
@@ -194,9 +194,10 @@ class Table:
         return not seen or before is not row.state
 
     def _state_of(self, object_: ClusterObject, brokers: Mapping[Name, bool]) -> State:
-        """With core, Subscriptions are core's. Triggers are their Broker's: if that is of another class, or with core
-        of a class that is not known yet, they are somebody else's, unless they were ours. So are those that are not
-        valid here: other implementations have other rules."""
+        """Returns the state of an object. With core, Subscriptions are core's. A Trigger belongs to whoever serves its
+        Broker: if the Broker is of another class, or its class is not known yet and core is there, the Trigger is
+        somebody else's, unless it was ours. That holds for Triggers that are not valid here, because other
+        implementations have other rules."""
         if self.core and object_.kind == "Subscription":
             if not object_.finalized:
                 return State.OTHERS

@@ -63,8 +63,8 @@ class StreamEnd:
 
 
 def count_cuts(before: int, end: StreamEnd) -> int:
-    """Returns how many streams in a row were cut before their first event, which may be what cuts them: too long for a
-    proxy, say. `before`: without this one. Pure."""
+    """Returns how many streams in a row were cut before their first event. That event may be the cause: it may be too
+    long for a proxy, for example. `before`: without this one. Pure."""
     too_early = not end.events and (end.cut is not None or end.lasted_s < QUICK_S)
     return before + 1 if too_early else 0
 

@@ -1,4 +1,4 @@
-"""The live map: where events go, how many, and what is wrong. As `penstock topology`, of now."""
+"""The live map: where events go, how many, and what is wrong. It shows what `penstock topology` finds now."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from typing import Any
 from analytics.topology.model.document import Edge, Finding, Health, Kind, Topology, Vertex
 
 PARTIAL = (
-    "A run has a part of a large map, so new and gone vertices and connections, and changes of sources and "
+    "One run has only a part of a large map, so new and gone vertices and connections, and changes of sources and "
     "destinations, are not shown."
 )
 #: Vertices whose figures are their own. Those of others are sums over the edges of the document.

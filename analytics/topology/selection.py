@@ -45,7 +45,7 @@ def part_of(
     return part, (
         f"The map has {facts.edges_count()} edges. Findings and rankings cover all of them. The page shows "
         f"{len(consumers)} subscriptions and {len(channels)} channels that they name, or that are the busiest, and the "
-        "figures of a source or a destination cover these."
+        "figures of a source or a destination cover only these."
     )
 
 

@@ -29,7 +29,7 @@ def migrate(spark: SparkSession, dataset: Dataset, last: Commit, traffic_topic: 
             last = _migrated(spark, dataset, last, traffic_topic, now_s)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as problem:
             raise BrokenTablesError(
-                f"The tables in {folder}, of an older version, cannot be read ({problem}).", reset_hint(folder)
+                f"The tables in {folder} are of an older version, and cannot be read ({problem}).", reset_hint(folder)
             ) from problem
     for query in OLD_QUERIES:
         if (folder / query).exists():

@@ -113,7 +113,7 @@ def unknown_channel(
 ) -> PenstockError:
     """Returns the error when the worker does not serve the channel or broker. `names`: those in Kafka of each kind;
     None = Kafka did not answer."""
-    what = f"{server} does not serve a {kind} {channel}"
+    what = f"{server} does not serve the {kind} {channel}"
     if names is None:
         return PenstockError(f"{what}.", f"`penstock status` lists the {kind}s.")
     if channel in names[kind]:

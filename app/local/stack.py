@@ -169,7 +169,7 @@ class Stack:
             former = str(json.loads(note.read_text("utf-8"))["resources"])
             if former != now:
                 self._reporter.say(
-                    f"The last run served {former}. Resources that are only there are kept, but are not served now."
+                    f"The last run served {former}. Resources that are only in that directory are kept, but not served."
                 )
         note.write_text(json.dumps({"resources": now}), "utf-8")
 

@@ -142,11 +142,15 @@ class Settings(BaseModel):
         ge=0, le=3600,
     )  # fmt: skip
     status_interval_s: float = _setting(
-        2.0, "seconds", "How often a worker publishes what it serves. That counts for 10 s.", ge=0.2, le=REPORT_MAX_S
+        2.0,
+        "seconds",
+        "How often a worker publishes what it serves. A report counts for 10 s.",
+        ge=0.2,
+        le=REPORT_MAX_S,
     )
 
     http_port: int = _setting(
-        8080, "port", "Ingress, health and subscriber status. When it is not set, the variable PORT counts.", ge=1,
+        8080, "port", "Ingress, health and subscriber status. If it is not set, the variable PORT applies.", ge=1,
         le=65535,
     )  # fmt: skip
     tls_cert: str = _setting(

@@ -209,7 +209,7 @@ class TopicReader:
         while open_ends:
             messages: Sequence[Message] = self._consumer.consume(BATCH, POLL_S)
             if not messages and time.monotonic() - silent_since > _SILENT_S:
-                raise NotReadyError(f"Kafka stopped answering while {self.topic} was read.", "Try again.")
+                raise NotReadyError(f"Kafka stopped answering while the topic {self.topic} was read.", "Try again.")
             for message in messages:
                 number, error = message.partition() or 0, message.error()
                 if error is not None:

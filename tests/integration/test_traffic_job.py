@@ -284,7 +284,7 @@ def test_tables_of_the_former_format_go_on(
     assert shown(read_windows(former)) == sent.expected()
     assert {path.name for path in former.iterdir()} == {"commits", "windows"}
     write_former(tmp_path / "broken", [], None)
-    with pytest.raises(BrokenTablesError, match=r"of an older version, cannot be read.*--reset"):
+    with pytest.raises(BrokenTablesError, match=r"are of an older version, and cannot be read.*--reset"):
         TrafficJob(spark, replace(plan, folder=tmp_path / "broken")).run()
     with pytest.raises(UsageError, match="another Kafka"):
         TrafficJob(spark, replace(plan, folder=tmp_path / "broken", cluster="other")).run()

@@ -206,10 +206,10 @@ def permissions(facts: ClusterFacts) -> Iterable[Answer]:
     """Says whether this user may do what the controller does."""
     user = facts.user or "this user"
     if facts.unknown is not None:
-        text = f"they could not be asked for: {facts.unknown}"
+        text = f"the API server did not say which this user has: {facts.unknown}"
         yield warning(text, "compare the controller's roles with knative/manifests/rbac")
     elif not facts.denied:
-        yield ok(f"{user} has all {facts.asked} that the controller needs")
+        yield ok(f"{user} has all {facts.asked} permissions that the controller needs")
     else:
         # Not the folder of the roles: its bindings are of another namespace, and would take this controller's rights.
         hint = (

@@ -229,7 +229,7 @@ def _resolve(
     target = f"{kind} {where}/{name} of {version or 'no apiVersion'}"
     if uri is None:
         raise _CannotBeExported(
-            f"{field} refers to {target}, which a directory cannot resolve, and the status has no address of it"
+            f"{field} refers to {target}, which a directory cannot resolve, and the status does not have its address"
         )
     query = urlsplit(str(destination.get("uri") or "")).query
     if query and "?" not in uri:  # statuses show URLs without their query

@@ -60,7 +60,7 @@ def test_unknown_channel_and_no_kafka(ingress: ScriptedSubscriber) -> None:
     address = f"127.0.0.1:{ingress.port}"
     done = penstock("send", "--server", address, "--channel", "a/x", "--kafka", f"127.0.0.1:{free_port()}")
     assert done.returncode == 1
-    assert f"{address} does not serve a channel a/x. `penstock status` lists the channels." in done.stderr
+    assert f"{address} does not serve the channel a/x. `penstock status` lists the channels." in done.stderr
 
 
 def test_broker_has_a_path_of_its_own(ingress: ScriptedSubscriber) -> None:
@@ -71,7 +71,7 @@ def test_broker_has_a_path_of_its_own(ingress: ScriptedSubscriber) -> None:
     assert len(ingress.requests("/brokers/a/b")) == 1
     done = penstock("send", "--server", server, "--broker", "a/x", "--kafka", f"127.0.0.1:{free_port()}")
     assert done.returncode == 1
-    assert f"{server} does not serve a broker a/x. `penstock status` lists the brokers." in done.stderr
+    assert f"{server} does not serve the broker a/x. `penstock status` lists the brokers." in done.stderr
     assert "--broker 'x' is not a valid broker name" in penstock("send", "--broker", "x").stderr
 
 

@@ -106,8 +106,8 @@ def test_what_a_part_of_a_map_does_not_have_is_not_gone(capsys: pytest.CaptureFi
         assert not difference.vertices_new + difference.vertices_gone + difference.edges_new + difference.edges_gone
         assert {change.id for change in difference.changes} == {SHOP, DELIVERY}
         show_difference(difference)
-        assert "A run has a part of a large map" in capsys.readouterr().out
-        assert "A run has a part of a large map" in render(new, difference)
+        assert "One run has only a part of a large map" in capsys.readouterr().out
+        assert "One run has only a part of a large map" in render(new, difference)
     difference = compare(small(), replace(part, partial=False))
     assert difference.vertices_gone == tuple(sorted(others))
     assert source in {change.id for change in difference.changes}

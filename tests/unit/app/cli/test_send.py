@@ -13,12 +13,12 @@ from knative.errors import UsageError
 @pytest.mark.parametrize(
     ("channels", "brokers", "says"),
     [
-        (["a/one", "a/two"], ["b/z"], "h:1 does not serve a channel a/x; known: a/one, a/two. Write --channel"),
+        (["a/one", "a/two"], ["b/z"], "h:1 does not serve the channel a/x; known: a/one, a/two. Write --channel"),
         ([], [], "known: none."),
-        (["a/x"], [], "h:1 does not serve a channel a/x yet"),
-        ([], ["a/shop"], "a channel a/x; it has no channel, but the broker a/shop. Write --broker a/shop."),
+        (["a/x"], [], "h:1 does not serve the channel a/x yet"),
+        ([], ["a/shop"], "the channel a/x; it has no channel, but the broker a/shop. Write --broker a/shop."),
         ([], ["a/b", "a/c"], "but the brokers a/b, a/c. Write --broker NAMESPACE/NAME."),
-        (["a/one"], ["a/x"], "a channel a/x: a/x is a broker. Write --broker a/x."),
+        (["a/one"], ["a/x"], "the channel a/x: a/x is a broker. Write --broker a/x."),
     ],
 )
 def test_error_of_an_unknown_channel_names_what_there_is(channels: list[str], brokers: list[str], says: str) -> None:
@@ -27,7 +27,7 @@ def test_error_of_an_unknown_channel_names_what_there_is(channels: list[str], br
 
 def test_unknown_broker_that_is_a_channel() -> None:
     error = unknown_channel("a/x", "h:1", {"channel": ["a/x"], "broker": []}, "broker")
-    assert str(error) == "h:1 does not serve a broker a/x: a/x is a channel. Write --channel a/x."
+    assert str(error) == "h:1 does not serve the broker a/x: a/x is a channel. Write --channel a/x."
 
 
 @pytest.mark.parametrize(

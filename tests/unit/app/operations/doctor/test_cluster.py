@@ -55,7 +55,7 @@ def test_good_facts_have_only_good_rows() -> None:
     checks = _found(GOOD)
     assert {level for rows in checks.values() for level, _ in rows} == {"ok"}
     assert list(checks) == ["API server", "clock of the API server", "CRDs", "subscriptions", "permissions"]
-    assert checks["permissions"] == [("ok", "me has all 23 that the controller needs")]
+    assert checks["permissions"] == [("ok", "me has all 23 permissions that the controller needs")]
 
 
 @pytest.mark.parametrize(

@@ -141,9 +141,9 @@ def test_query_comes_from_the_spec(written: str, resolved: str, uri: str) -> Non
 @pytest.mark.parametrize(
     ("objects", "name", "why", "others"),
     [
-        ([CHANNEL, _subscription({"ref": KNATIVE}, {})], "bill", "the status has no address of it", False),
+        ([CHANNEL, _subscription({"ref": KNATIVE}, {})], "bill", "the status does not have its address", False),
         ([CHANNEL, _subscription({"ref": KNATIVE}, {"observedGeneration": 1, "physicalSubscription":
-          {"subscriberUri": "http://old"}})], "bill", "the status has no address", False),
+          {"subscriberUri": "http://old"}})], "bill", "the status does not have its address", False),
         ([_object("KafkaChannel", "orders", {"numPartitions": 0})], "orders", "a directory would reject it", False),
         ([_object("KafkaChannel", "orders", {}, deletionTimestamp="now")], "orders", "being deleted", False),
         ([_object("Broker", "b", annotations={"eventing.knative.dev/broker.class": "X"})], "b", "of class Kafka", True),

@@ -29,7 +29,7 @@ _BUCKETS = 10
 
 
 def write(folder: Path, series: int, days: int) -> int:
-    """Writes minutes of so many days, the newest four days old; returns the number of events."""
+    """Writes minutes of this many days, the newest four days old; returns the number of events."""
     dataset, today = Dataset(folder), int(time.time()) // DAY_S * DAY_S
     rows = series * 1440
     for day in range(today - (days + 4) * DAY_S, today - 4 * DAY_S, DAY_S):

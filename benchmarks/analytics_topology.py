@@ -50,7 +50,7 @@ _BATCH = 1_000_000  #: pairs
 
 
 def inputs_of(edges: int, seed: int = 1) -> Inputs:
-    """Builds a system of about so many edges: chains of channels by replies, loops, shared subscribers, all kinds."""
+    """Builds a system of about this many edges: chains of channels by replies, loops, shared subscribers, all kinds."""
     chance = random.Random(seed)
     count = int(edges / (_PER_SUBSCRIPTION + 2.0 / _SUBSCRIPTIONS_PER_CHANNEL))
     channels = [_channel(number) for number in range(max(2, count // _SUBSCRIPTIONS_PER_CHANNEL))]
@@ -133,7 +133,7 @@ def _settled(subscriptions: list[Subscription], sent: dict[str, int]) -> Iterato
 
 
 def fleet_of(pairs: int, contract: Inputs, spark: SparkSession | None) -> Inputs:
-    """Builds so many pairs of a source and a channel of the contract."""
+    """Builds this many pairs of a source and a channel of the contract."""
     sums = _by_spark(spark, pairs, contract) if spark is not None else _by_tables(pairs, contract)
     settled = [traffic for traffic in contract.traffic if not traffic.accepted]
     return replace(contract, traffic=[*sums[0], *settled], arrivals=sums[1])

@@ -64,7 +64,7 @@ def _failed_attempts(worker: Worker) -> float:
 
 
 def _flow(installation: Installation, worker: Worker, bad: Sick, sink: Subscribers, seconds: float) -> dict[str, Any]:
-    """Sends 40 events a second for so long; returns what each healthy subscription got of them, and how old it was."""
+    """Sends 40 events a second for this long; returns what each healthy subscription got, and how old it was."""
     for name in _HEALTHY:
         sink.times(name)
     before = {name: sink.counter([name]) for name in _HEALTHY}

@@ -40,11 +40,11 @@ class Lab:
     scale: float = 1.0
 
     def events(self, count: int) -> int:
-        """Returns so many events, less in a small laboratory."""
+        """Returns this many events, less in a small laboratory."""
         return max(round(count * self.scale), 50)
 
     def seconds(self, seconds: float) -> float:
-        """Returns so many seconds, less in a small laboratory."""
+        """Returns this many seconds, less in a small laboratory."""
         return max(seconds * self.scale, 1.0)
 
     def new_folder(self, name: str) -> Path:

@@ -63,7 +63,7 @@ def run(
     asked: bool = False,
     busy: Busy = lambda: None,
 ) -> list[list[Figure]]:
-    """Returns the figures of each implementation, in the order of measures and rows. `asked`: so many rounds even of
+    """Returns the figures of each implementation, in the order of measures and rows. `asked`: this many rounds even of
     `once`. `busy`: how many cores the machine uses, asked before each measure."""
     results: list[list[Figure]] = [[] for _ in implementations]
     for measure in measures:

@@ -117,7 +117,7 @@ def _failing(sink: Subscribers, port: int) -> Wanted:
 
 def _lost(stage: Stage, kept: set[str], takers: Sequence[tuple[Subscribers, str]]) -> int:
     """Counts stored events that are nowhere: not with a subscriber, not in a topic beside the events' own. `kept` is
-    what was found so far, also in earlier rounds."""
+    what was found so far, including earlier rounds."""
     all_ids = {fact.id for fact in reader.stored(stage.lab.kafka, stage.assignment.topic)}
 
     def all_kept() -> bool:

@@ -23,7 +23,7 @@ _LOOK_S = 10.0  #: between two of these, events are delivered
 
 
 def away(kube: KubeCluster, bootstrap: str, folder: Path, seconds: float) -> dict[str, Any]:
-    """The API server is killed for so long. Raises Failed if events or changes are lost; returns figures."""
+    """The API server is killed for this long. Raises Failed if events or changes are lost; returns figures."""
     penstock = PenstockInCluster(kube, bootstrap, folder)
     with SinkProcess(folder) as sink, penstock.worker() as worker:
 

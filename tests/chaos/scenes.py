@@ -39,7 +39,7 @@ class Scene:
     workers: int = 1  #: from the start, in the long form
     broker: bool = False  #: with triggers of a broker instead of subscriptions of a channel
     short_pace: Pace = FIFTH  #: of events, in the short form
-    direct: bool = False  #: the workers, but for those that the scene starts, go past the proxies
+    direct: bool = False  #: the workers, except those that the scene starts, go past the proxies
     slow: bool = False  #: the subscriber is so slow that events wait in the workers' memory; else it is flaky
 
 
@@ -64,7 +64,7 @@ def _kafka(
 
 
 def _one_way_cut(world: World, seconds: int) -> None:
-    """What one worker sends to Kafka does not arrive for so many seconds, and then it does. The others go on."""
+    """What one worker sends to Kafka does not arrive for this many seconds, and then it does. The others go on."""
     behind = replace(world.installation, bootstrap=world.cluster.bootstrap)
     worker = world.join(behind)
     wait_until("it commits", lambda: total(worker, "penstock_commits_total") > _COMMITS, FLOW_LIMIT_S)

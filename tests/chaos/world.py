@@ -50,7 +50,7 @@ _DELIVERY = {"retry": 8, "backoffPolicy": "linear", "backoffDelay": "PT0.05S"}
 _SAMPLES = 8
 _POOLS = ("asyncio_", "uvloop_")  #: names of threads, by kind of loop
 _NOT_SERIES = ("#", "penstock_oldest_event_timestamp_seconds{")  # the latter comes and goes with events that wait
-_FLOWING = 100  # events: so many more have arrived when events flow
+_FLOWING = 100  # events: this many more have arrived when events flow
 
 
 @dataclass(slots=True)

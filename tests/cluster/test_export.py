@@ -86,7 +86,7 @@ def test_directory_with_the_export_makes_the_same_contract(
 
 @pytest.fixture
 def beside_core(kafka: EmbeddedKafka, tmp_path: Path) -> Iterator[PenstockInCluster]:
-    """In a cluster with Knative's kind Subscription, which may be to a Channel."""
+    """A cluster with Knative's own kind Subscription, whose objects may refer to a Channel."""
     (subscription,) = [kind for kind in OURS if kind.name == "Subscription"]
     knatives = crd(subscription)
     anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}

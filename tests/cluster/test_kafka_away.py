@@ -59,7 +59,7 @@ def test_channel_that_is_deleted_while_kafka_is_away(kube: KubeCluster, tmp_path
         assert now["status"]["address"] == before["kept"]["status"]["address"]
         assert now["status"]["annotations"] == before["kept"]["status"]["annotations"]
         assert penstock.condition("KafkaChannel", "kept", "Addressable") == published
-        for name, was in before.items():  # but for the status, nothing is changed
+        for name, was in before.items():  # nothing but the status is changed
             assert _without_status(penstock.read("KafkaChannel", name)) == _without_status(was)
         assert "finalizers" not in penstock.read("KafkaChannel", "new")["metadata"]
         with broker() as kafka:  # the controller has waited for it

@@ -92,7 +92,7 @@ class Upgrade:
         self.wait_stored(prober, 10)
 
     def wait_stored(self, prober: Prober, more: int) -> None:
-        """Until so many more events are stored."""
+        """Until this many more events are stored."""
         target = len(prober.stored) + more
         self._penstock.wait(f"{more} more events are stored", lambda: len(prober.stored) >= target)
 

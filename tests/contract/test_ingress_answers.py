@@ -204,7 +204,7 @@ def test_removed_channel_is_404_at_once(service: Service) -> None:
 
 
 def wait_until_held(service: Service, count: int) -> None:
-    """Until so many requests wait for Kafka; the test's time limit is the client's."""
+    """Until this many requests wait for Kafka; the test's time limit is the client's."""
     while service.running.call(lambda: len(service.produce.held)) < count:
         pass
 

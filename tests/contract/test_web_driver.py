@@ -203,7 +203,7 @@ ANSWER = b"HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n"
 
 
 def wait_for(web: RunningWeb, sites: Sites, count: int) -> None:
-    """Until so many requests are held."""
+    """Until this many requests are held."""
     until = time.monotonic() + 10
     while web.call(lambda: len(sites.waiting)) < count:
         assert time.monotonic() < until

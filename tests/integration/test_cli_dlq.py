@@ -217,7 +217,7 @@ def test_reply_goes_where_replies_go(site: StoredInstallation, subscriber: Scrip
 def test_reply_to_a_trigger_is_stored_as_a_worker_does(
     site: StoredInstallation, subscriber: ScriptedSubscriber
 ) -> None:
-    """In the partition of its key, and also if it is large; a loop of replies does not begin again."""
+    """In the partition of its key, even if it is large; a loop of replies does not begin again."""
     keys = [f"key-{number}" for number in range(8)]
     replies = [says(200, b"x" * 1_000_100, *EVENT_HEADERS, f"ce-partitionkey: {key}") for key in [*keys, "deep"]]
     site.dead_letters(site.subscribe("one", subscriber.script("/one", *replies), kind=TRIGGER), [*keys, "deep"])

@@ -1,4 +1,4 @@
-"""What the console reads from a real Kafka: the same as the commands that it names."""
+"""The console reads from a real Kafka the same as the commands that it names."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ async def test_lag_is_that_of_the_command_and_stays_when_kafka_is_gone(
             lag: Known[Sequence[PartitionLag]] | None = None
             while lag is None:
                 lag = await reads.lag(subscription)
-            # The page of another one is opened at once after it, and then both are read together.
+            # The page of the other subscription is opened directly after it, and then both are read together.
             first, second = await reads.lag(subscription), await reads.lag(other)
             while first is None or second is None or first.at_s != second.at_s:
                 await asyncio.sleep(0.05)

@@ -28,7 +28,7 @@ class Transactions:
         self._producer.init_transactions(LIMIT_S)
 
     def make(self, records: int, *, abort: bool = False) -> None:
-        """One transaction of so many records; it leaves one marker more."""
+        """One transaction of this many records; it leaves one marker more."""
         self.begin(records)
         self._producer.abort_transaction(LIMIT_S) if abort else self._producer.commit_transaction(LIMIT_S)
 

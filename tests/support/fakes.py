@@ -94,7 +94,7 @@ class VirtualClock:
         self._due.sort(key=lambda entry: entry[0])
 
     def sleep(self, seconds: float) -> None:
-        """The clock goes on by so much, at once."""
+        """The clock goes on by this much, at once."""
         until = self._now + seconds
         while self._due and self._due[0][0] <= until:
             self._now, do = self._due.pop(0)

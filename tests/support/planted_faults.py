@@ -88,7 +88,7 @@ class World:
         return f"http://{name}-kn-channel.{namespace}.svc.cluster.local"
 
     def sent(self, channel: str, source: str, events: int, type_: str = "t") -> World:
-        """A source sent so many events of 1 KiB. `channel`: its name, or its unique name."""
+        """A source sent this many events of 1 KiB. `channel`: its name, or its unique name."""
         place = _named(self.channels, channel)
         namespace, name = split(channel) if place is None else (place.namespace, place.unique_name)
         counts = Counts(events, 1024 * events)
@@ -105,7 +105,7 @@ class World:
     def settled(
         self, label: str, delivered: int, dead: int = 0, ignored: int = 0, retried: int = 0, filtered: int = 0
     ) -> World:
-        """A subscription settled so many events, each delivery within 10 ms."""
+        """A subscription settled this many events, each delivery within 10 ms."""
         subscription = _named(self.subscriptions, label)
         assert subscription is not None, label
         counts = Counts(delivered + dead + ignored + filtered, 0, delivered, retried, dead, filtered, ignored)

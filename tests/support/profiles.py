@@ -31,5 +31,5 @@ def share(count: int) -> int:
 
 
 def examples(count: int) -> settings:
-    """For a test that wants a number of examples of its own: so many in `ci`."""
+    """For a test that wants a number of examples of its own: this many in `ci`."""
     return settings(max_examples=share(count))

@@ -81,7 +81,7 @@ def silence() -> Step:
 
 
 def slowly(step: Step, seconds: float) -> Step:
-    """The step, so much later."""
+    """The step, this much later."""
 
     async def later(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         await asyncio.sleep(seconds)

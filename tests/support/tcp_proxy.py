@@ -94,11 +94,11 @@ class TcpProxy:
         self._call(self._become(_Mode.PASS))
 
     def delay(self, seconds: float) -> None:
-        """Everything arrives so much later, in both directions."""
+        """Everything arrives this much later, in both directions."""
         self._call(self._become(_Mode.PASS, delay_s=seconds))
 
     def limit(self, bytes_per_s: float) -> None:
-        """All connections together get so much in each direction."""
+        """All connections together get this much in each direction."""
         self._call(self._become(_Mode.PASS, bytes_per_s=bytes_per_s))
 
     def blackhole(self) -> None:

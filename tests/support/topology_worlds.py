@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 @st.composite
 def worlds(draw: st.DrawFn) -> World:
-    """Channels and brokers, subscriptions also of what is not there, traffic that need not fit."""
+    """Channels and brokers, subscriptions to channels that may not exist, traffic that need not fit."""
     world = World()
     kinds = st.sampled_from(["KafkaChannel", "KafkaChannel", "Broker"])
     labels = draw(st.lists(st.sampled_from(_LABELS), min_size=1, max_size=6, unique=True))

@@ -100,7 +100,7 @@ class Sent:
         self._flush()
 
     def expected(self) -> list[tuple[Key, dict[str, int], latency_sketch.LatencySketch]]:
-        """What the windows of a minute must say, but for what came late."""
+        """What the windows of a minute must say, except for late events."""
         names = [name for name in COUNTS if name != "late"]
         return [
             (key, {name: sums[name] for name in names}, self._sketches.get(key, {}))

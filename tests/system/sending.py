@@ -13,7 +13,7 @@ from dataclasses import dataclass
 HeaderLines = Sequence[tuple[str, str | bytes]]
 LIMIT_S = 180.0
 
-#: The attributes every event needs, but for its id.
+#: The attributes every event needs, except its id.
 PLAIN: HeaderLines = [("ce-specversion", "1.0"), ("ce-source", "/test"), ("ce-type", "test.event")]
 
 

@@ -44,7 +44,7 @@ def spark_home() -> Path:
 
 @contextlib.contextmanager
 def cluster(folder: Path, workers: int = 2) -> Iterator[str]:
-    """The address of a master with so many workers of one core each."""
+    """The address of a master with this many workers of one core each."""
     port = free_port()
     address = f"spark://127.0.0.1:{port}"
     with contextlib.ExitStack() as stack:

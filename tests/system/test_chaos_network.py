@@ -1,6 +1,6 @@
 """A network that fails under load: scenes of tests/chaos in their short forms.
 
-It fails before all brokers at once, so one is enough. In the long forms there are three.
+The network to all brokers fails at once, so one broker is enough. The long forms have three.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ class Stage:
         return self.console.words(path)
 
     def wait_done(self, count: int) -> None:
-        """Until so many redrives have ended well."""
+        """Until this many redrives have ended well."""
 
         def is_done() -> bool:
             text = self.console.words("/letters")

@@ -42,7 +42,7 @@ def test_handlers_get_their_events_until_dev_ends(kafka: EmbeddedKafka, tmp_path
             url = worker.url("none").partition("/channels")[0]
             wait_until("it is written", (resources / "dev-orders.yaml").exists, _LIMIT_S)
             wait_until("the broker is served", lambda: _is_served(url), _LIMIT_S)
-            # A Trigger gets what comes after it was added, which may be some seconds after its broker is served.
+            # A Trigger gets events from its addition on, which may be some seconds after its broker is served.
             handled = "mail r {'amount': 12}"
             wait_until("both are handled", lambda: _is_served(url) and handled in dev.output(), _LIMIT_S)
             assert "price warm" in dev.output()

@@ -1,5 +1,5 @@
-"""The jobs on a master and two workers: traffic, killed and started again, counts the same; the census is
-read, and the topology is the same.
+"""The jobs on a master and two workers: traffic counts the same after a kill, the census is read, and the topology is
+the same as without a cluster.
 
 The tables that the traffic job leaves behind are what the topology gets its rates and latencies from: by Spark on the
 cluster, by Spark here, and without Spark.
@@ -90,7 +90,8 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def test_census_is_read_by_workers_that_do_not_have_it(
     kafka: EmbeddedKafka, topic_name: Callable[[], str], master: str, tmp_path: Path
 ) -> None:
-    """Each chunk once, and together what a plain loop over the files counts. test_census has the kills."""
+    """Each chunk is read once, and together they have what a plain loop over the files counts. test_census has the
+    kills."""
     files = [write(tmp_path, 2019, month, 1_003, 0.03) for month in ("jan", "feb")]
     topic, totals = topic_name(), Totals()
     done = subprocess.run(
@@ -144,7 +145,7 @@ def test_cluster_counts_a_killed_job_right_and_draws_the_same_map(
         here.conf.set(setting, value)
     assert _facts(run(here, wish, lambda _: (LocalEngine(), ""), small=True)) == _facts(plain)
     capsys.readouterr()
-    monkeypatch.setattr("app.operations.topology.reading.STALE_S", 2 * _LIMIT_S)  # the cluster had so long to start
+    monkeypatch.setattr("app.operations.topology.reading.STALE_S", 2 * _LIMIT_S)  # the cluster had this long to start
     for name, value in site.environment().items():
         monkeypatch.setenv(name, value)
     begin = datetime.fromtimestamp(_BEGIN_S, UTC).isoformat()
@@ -154,7 +155,7 @@ def test_cluster_counts_a_killed_job_right_and_draws_the_same_map(
 
 
 def _world(kafka: EmbeddedKafka, name: str) -> tuple[StoredInstallation, Sent]:
-    """A channel of which every event is known, and beside it channels with faults, with a worker's reports of now."""
+    """Fills Kafka: a channel whose events are all known, other channels with faults, and a worker's current reports."""
     site = StoredInstallation.make(kafka.bootstrap, name)
     site.subscribe("sub")
     sent = Sent(kafka.bootstrap, site.instance, {site.topic: ("ns", "ch")})
@@ -168,7 +169,8 @@ def _world(kafka: EmbeddedKafka, name: str) -> tuple[StoredInstallation, Sent]:
 
 
 def _killed(site: StoredInstallation, master: str, folder: Path, log: Path) -> int:
-    """The job as users start it, killed when a batch of three is in the tables; how many records that were."""
+    """Starts the job as users do, and kills it when one of three batches is in the tables. Returns the records of that
+    batch."""
     arguments = ["job", "traffic", "--master", master, *_CONF_OPTIONS, "--batch", "1000"]
     with log.open("wb") as output:
         first = subprocess.Popen(
@@ -188,12 +190,12 @@ def _killed(site: StoredInstallation, master: str, folder: Path, log: Path) -> i
 
 
 def _facts(topology: Topology) -> dict[str, Any]:
-    """All of it but how it was made."""
+    """The fields of a topology, without how it was made."""
     return {name: getattr(topology, name) for name in ("tier", "window", "vertices", "edges", "findings", "rankings")}
 
 
 def _check_edges(topology: Topology, sent: Sent) -> None:
-    """What was sent and settled, by plain sums, over the span of the tables."""
+    """Compares edges with plain sums of what was sent and settled, over the span of the tables."""
     assert topology.tier.value == "windows"
     expected, edges = sent.expected(), {edge.id: edge for edge in topology.edges}
     for source in {key[6] for key, _, _ in expected if key[1] == "stored"}:

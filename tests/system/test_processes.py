@@ -39,7 +39,7 @@ def pids(worker: Worker) -> list[int]:
 
 
 def wait_serving(worker: Worker, count: int) -> None:
-    """Until so many have started, and the admin port says that all are ready."""
+    """Until this many have started, and the admin port says that all are ready."""
 
     def are_ready() -> bool:
         status, page = get(worker.admin_port, "/readyz")
@@ -95,7 +95,7 @@ def test_sighup_replaces_all_processes_and_refuses_no_connection(kafka: Embedded
 
 
 def test_processes_are_workers_with_one_admin_port(kafka: EmbeddedKafka, tmp_path: Path) -> None:
-    """Metrics are sums, also when a process has ended; `penstock status` shows each worker; a stop leaves nothing."""
+    """Metrics are sums, even when a process has ended; `penstock status` shows each worker; a stop leaves nothing."""
     with ScriptedSubscriber() as subscriber:
         installation = Installation(kafka.bootstrap, tmp_path, PARTITIONS, env=ENV)
         installation.write([Wanted("all", subscriber.script("/all", says(200)))])

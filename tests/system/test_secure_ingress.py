@@ -192,7 +192,7 @@ def test_token_that_is_removed_and_one_that_is_guessed_at(secured: Secured) -> N
 
 
 def test_curl_and_openssl_are_served_and_plain_http_is_not(secured: Secured) -> None:
-    """curl, also when it would rather speak HTTP/2; openssl; and a client without TLS."""
+    """curl, even when it prefers HTTP/2; openssl; and a client without TLS."""
     url = f"https://127.0.0.1:{secured.worker.port}{secured.path}"
     trust = ["--cacert", str(secured.authority.certificate)]
     headers = [part for name, value in ATTRIBUTES.items() for part in ("-H", f"{name}: {value}")]

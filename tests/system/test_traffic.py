@@ -50,7 +50,7 @@ def sums(worker: Worker, installation: Installation, query: str) -> dict[str, Co
 
 
 def expected_sums(events: int, retried: int) -> dict[str, Counter[str]]:
-    """What the sums must be after so many events of seven bytes each."""
+    """What the sums must be after this many events of seven bytes each."""
     size = 7 * events
     return {
         "": Counter(accepted=events, bytes=size),

@@ -21,8 +21,8 @@ TESTS = ROOT / "tests"
 CONNECTION = ROOT / "tables" / "kafka" / "connection"
 ALL = OURS + sorted(TESTS.rglob("*.py")) + sorted((ROOT / "benchmarks").rglob("*.py"))
 
-#: `app` starts processes and asks them how they are; only what is on the data path is bound here, less the sender and
-#: the question whether anything listens at Kafka's address.
+#: `app` starts processes and asks them how they are; the rule is about the data path, except the sender and the check
+#: whether anything listens at Kafka's address.
 PUNCTUAL_CLIENT = ROOT / "tables" / "kafka" / "admin" / "punctual_client.py"
 LISTENING = ROOT / "web" / "http" / "listening.py"  # it connects to nobody
 WITHOUT_SOCKETS = [

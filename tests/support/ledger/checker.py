@@ -26,9 +26,9 @@ from tests.support.ledger.report import Report, summarize
 
 #: Commit times come from the broker's clock in whole milliseconds, rounded down.
 _COMMIT_TICK_S = 0.002
-#: An event that settled up to so long before its worker was killed may come again.
+#: An event that settled up to this long before its worker was killed may come again.
 _SETTLED_BEFORE_FAULT_S = 1.0
-#: A Kafka that fails repeats nothing that settled earlier than so long before the worker paused for it.
+#: A Kafka that fails repeats nothing that settled earlier than this long before the worker paused for it.
 _SETTLED_BEFORE_PAUSE_S = 0.5
 
 

@@ -1,4 +1,4 @@
-"""Tables of what clients choose stay bounded, and take what is common again."""
+"""Tables with keys that clients choose stay bounded; a full table is cleared, so that common keys get in again."""
 
 from __future__ import annotations
 

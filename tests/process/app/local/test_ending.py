@@ -1,4 +1,4 @@
-"""Child processes end within limits, also when a Ctrl-C has left `subprocess` with its lock held."""
+"""Child processes end within limits, even when a Ctrl-C has left `subprocess` with its lock held."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events that are both stored and accepted count once, also when a reader has one day at a time."""
+"""Events that are both stored and accepted count once, even when a reader has one day at a time."""
 
 from __future__ import annotations
 

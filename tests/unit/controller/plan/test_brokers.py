@@ -154,7 +154,7 @@ def test_what_is_removed_from_the_config_map_has_its_default_again() -> None:
 
 
 def test_config_that_could_not_be_reset_is_tried_again() -> None:
-    """The record names it until Kafka has reset it, also for the next leader."""
+    """The record names it until Kafka has reset it, so the next leader knows it too."""
     kafka = kafka_with_ingress()
     configured = broker(config=CONFIG_REF)
     kafka.settle(configured, config_map(config__segment__ms="1000"))

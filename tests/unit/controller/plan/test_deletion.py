@@ -155,7 +155,7 @@ def test_channel_that_comes_back_waits_for_its_old_topic_to_go() -> None:
 
 
 class Returning(Kafka):
-    """Some client has topics created again, so many times each."""
+    """Some client has topics created again, this many times each."""
 
     def __init__(self, times: int) -> None:
         super().__init__()

@@ -204,7 +204,7 @@ def test_host_that_two_claim_belongs_to_neither_until_one_gives_it_up() -> None:
 
 
 def hosts_of(kafka: Kafka, name: str) -> set[str]:
-    """The published hosts of a channel but for its own cluster host names."""
+    """The published hosts of a channel, without its own cluster host names."""
     own = f"{name}-kn-channel.default.svc"
     return set(kafka.world.channels[f"c-{name}"].hosts) - {own, f"{own}.cluster.local"}
 

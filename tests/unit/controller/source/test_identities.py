@@ -65,7 +65,8 @@ def test_resource_that_comes_back_has_a_new_uid() -> None:
 
 
 def test_what_the_contract_does_not_have_yet_is_inherited_from_the_last_leader() -> None:
-    """Two processes with files of their own agree on uid and generation, also of what was never published."""
+    """Two processes with files of their own agree on uid and generation, even of resources that were never
+    published."""
     now = snapshot(written("a", "h3"), written("b", "h1"))
     published = [record("a", "ua", 4, "h1")]
     identities, successor = new_identities(), Identities(lambda: "another")

@@ -1,4 +1,4 @@
-"""Threads of the console that read Kafka: two at a time, also when nobody waits for them any more."""
+"""Threads of the console that read Kafka: two at a time, even when nobody waits for them any more."""
 
 from __future__ import annotations
 

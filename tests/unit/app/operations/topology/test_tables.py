@@ -14,7 +14,7 @@ BEGIN = 400_000 * HOUR_S
 
 
 def test_what_came_is_summed_by_source_and_by_type(tmp_path: Path) -> None:
-    """Each event once, also where a channel has it as stored and as accepted."""
+    """Each event counts once, even where a channel has it as stored and as accepted."""
     write_tables(
         tmp_path,
         [

@@ -1,4 +1,4 @@
-"""What is written about an object: its status, and which changes are Events."""
+"""What is written about an object: its status, and Events for some of its changes."""
 
 from __future__ import annotations
 

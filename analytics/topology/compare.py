@@ -78,17 +78,17 @@ def compare(old: Topology, new: Topology) -> Difference:
     edges_new, edges_gone = ((), ()) if partial else _apart(*edges)
     spans = old.window.seconds, new.window.seconds
     return Difference(
-        old.generated_at,
-        new.generated_at,
-        tuple(_by_id(new.findings)[id_] for id_ in findings_new),
-        tuple(_by_id(old.findings)[id_] for id_ in findings_gone),
-        vertices_new,
-        vertices_gone,
-        edges_new,
-        edges_gone,
-        (*_changes(*vertices, *spans), *_changes(*edges, *spans)),
-        tuple(_totals(old, new)),
-        partial,
+        before=old.generated_at,
+        after=new.generated_at,
+        findings_new=tuple(_by_id(new.findings)[id_] for id_ in findings_new),
+        findings_gone=tuple(_by_id(old.findings)[id_] for id_ in findings_gone),
+        vertices_new=vertices_new,
+        vertices_gone=vertices_gone,
+        edges_new=edges_new,
+        edges_gone=edges_gone,
+        changes=(*_changes(*vertices, *spans), *_changes(*edges, *spans)),
+        totals=tuple(_totals(old, new)),
+        partial=partial,
     )
 
 

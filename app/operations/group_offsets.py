@@ -85,16 +85,16 @@ def _position(
     metadata = NO_METADATA if committed is None else read(committed.offset, committed.metadata)
     channel = f"{subscription.namespace}/{subscription.unique_channel}"
     return GroupOffset(
-        subscription.label,
-        channel,
-        subscription.group,
-        subscription.topic,
-        number,
-        offset,
-        start,
-        end,
-        metadata.settled,
-        metadata.attempts,
+        subscription=subscription.label,
+        channel=channel,
+        group=subscription.group,
+        topic=subscription.topic,
+        partition=number,
+        committed=offset,
+        start=start,
+        end=end,
+        settled=metadata.settled,
+        attempts=metadata.attempts,
     )
 
 

@@ -102,21 +102,21 @@ def row_of(status: ResourceStatus, letters: Mapping[str, int] | None, readers: i
         in_traffic = (status.namespace, subscription.unique_channel, subscription.unique_name)
         channel = f"{subscription.namespace}/{subscription.channel}"
     return Row(
-        status.kind,
-        status.namespace,
-        status.name,
-        level,
-        word,
-        status.ready.reason,
-        status.ready.message,
-        in_traffic,
-        NO_FLOW,
-        channel,
-        readers,
-        0 if details is None else details.lag,
-        None if details is None else details.lag_s,
-        retrying,
-        counted,
+        kind=status.kind,
+        namespace=status.namespace,
+        name=status.name,
+        level=level,
+        word=word,
+        reason=status.ready.reason,
+        message=status.ready.message,
+        name_in_traffic=in_traffic,
+        flow=NO_FLOW,
+        channel=channel,
+        readers=readers,
+        lag=0 if details is None else details.lag,
+        lag_s=None if details is None else details.lag_s,
+        retrying=retrying,
+        letters=counted,
     )
 
 

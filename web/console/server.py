@@ -216,15 +216,15 @@ class Console:
         self, request: http.Request, session: Session, form: Mapping[str, str] | None = None, *, is_live: bool = False
     ) -> Ask:
         return Ask(
-            await self._snapshots.get(),
-            self._reads,
-            self.config.mode,
-            session.name,
-            self.config.limits,
-            self._acts,
-            request.match_info,
-            request.query,
-            form or {},
+            state=await self._snapshots.get(),
+            reads=self._reads,
+            mode=self.config.mode,
+            who=session.name,
+            limits=self.config.limits,
+            acts=self._acts,
+            path=request.match_info,
+            query=request.query,
+            form=form or {},
             has_bodies=self.config.bodies or self.config.mode is Mode.WRITE,
             is_live=is_live,
         )

@@ -70,18 +70,18 @@ class _Sum:
         """Returns the sums as a row of the document. `seconds`: the length of the window."""
         failures, lag = self._figures.get("failures"), self._figures.get("lag")
         return Totals(
-            namespace,
-            self._channels,
-            self._consumers,
-            self._get("events"),
-            self._get("bytes"),
-            self._get("delivered"),
-            self._get("delivered_bytes"),
-            round(failures / seconds, 6) if failures is not None and seconds > 0 else None,
-            self._get("dead"),
-            None if lag is None else int(lag),
-            _share(self._get("delivered"), self._get("events")),
-            _share(self._get("delivered_bytes"), self._get("events")),
+            namespace=namespace,
+            channels=self._channels,
+            subscriptions=self._consumers,
+            events=self._get("events"),
+            bytes_rate=self._get("bytes"),
+            deliveries=self._get("delivered"),
+            delivered_bytes=self._get("delivered_bytes"),
+            failures=round(failures / seconds, 6) if failures is not None and seconds > 0 else None,
+            dead_letters=self._get("dead"),
+            lag=None if lag is None else int(lag),
+            fan_out=_share(self._get("delivered"), self._get("events")),
+            fan_out_bytes=_share(self._get("delivered_bytes"), self._get("events")),
         )
 
 

@@ -189,15 +189,15 @@ def _finding(place: int, finding: Finding, graph: PageGraph) -> ShownFinding:
         else:
             objects.append(ShownObject(shown.visible(fromkey, 90), "", ""))
     return ShownFinding(
-        place,
-        finding.severity.value,
-        words.SEVERITIES[finding.severity.value],
-        shown.visible(finding.title),
-        shown.visible(finding.rule, 60),
-        finding.evidence[:DETAILS_MAX],
-        finding.remedy,
-        tuple(objects),
-        max(len(finding.objects) - DETAILS_MAX, 0),
+        place=place,
+        severity=finding.severity.value,
+        word=words.SEVERITIES[finding.severity.value],
+        title=shown.visible(finding.title),
+        rule=shown.visible(finding.rule, 60),
+        evidence=finding.evidence[:DETAILS_MAX],
+        remedy=finding.remedy,
+        objects=tuple(objects),
+        more_objects=max(len(finding.objects) - DETAILS_MAX, 0),
     )
 
 

@@ -54,7 +54,16 @@ def map_of(state: State) -> MapView:
     vertices, edges = DocumentBuilder(inputs, facts, islands).build()
     vertices = tuple(_as_in_overview(vertices, state))
     topology = Topology(
-        state.at_s, state.instance, "", inputs.window, inputs.tier, "local", (), vertices, edges, findings
+        generated_at=state.at_s,
+        instance=state.instance,
+        namespace="",
+        window=inputs.window,
+        tier=inputs.tier,
+        engine="local",
+        method=(),
+        vertices=vertices,
+        edges=edges,
+        findings=findings,
     )
     graph = gather(topology)
     data = page_values(graph, findings)
@@ -154,12 +163,12 @@ def _table(graph: PageGraph) -> Iterator[MapEdge]:
     for line in sorted(graph.lines, key=lambda line: (HEALTHS.index(line.health), -(line.rate or 0.0))):
         source, target = graph.items[line.source], graph.items[line.target]
         yield MapEdge(
-            source.label,
-            words.FLOWS[line.kind],
-            target.label,
-            line.health.value,
-            line.rate,
-            line.lag,
-            line.failures,
-            line.latency_p99_s,
+            source=source.label,
+            flow=words.FLOWS[line.kind],
+            target=target.label,
+            health=line.health.value,
+            per_s=line.rate,
+            lag=line.lag,
+            failures=line.failures,
+            p99_s=line.latency_p99_s,
         )

@@ -239,12 +239,12 @@ def _is_due(task: asyncio.Task[_BuiltMap]) -> bool:
 def _partition(lag: Lag) -> PartitionLag:
     offset = lag.group_offset
     return PartitionLag(
-        offset.partition,
-        lag.events,
-        lag.seconds,
-        offset.committed,
-        offset.start,
-        offset.end,
-        len(offset.settled),
-        offset.state,
+        partition=offset.partition,
+        events=lag.events,
+        seconds=lag.seconds,
+        committed=offset.committed,
+        start=offset.start,
+        end=offset.end,
+        settled_above=len(offset.settled),
+        state=offset.state,
     )

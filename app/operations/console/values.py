@@ -23,15 +23,15 @@ def event_of(record: StoredRecord, *, whole: bool = True) -> StoredEvent:
     if not whole:
         attributes, others = {name: value[: shown.TEXT_MAX] for name, value in attributes.items()}, {}
     return StoredEvent(
-        record.topic,
-        record.partition,
-        record.offset,
-        record.timestamp_ms / 1000,
-        record.key,
-        attributes,
-        others,
-        record.value if whole else None,
-        len(record.value or b""),
+        topic=record.topic,
+        partition=record.partition,
+        offset=record.offset,
+        time_s=record.timestamp_ms / 1000,
+        key=record.key,
+        attributes=attributes,
+        headers=others,
+        data=record.value if whole else None,
+        size=len(record.value or b""),
     )
 
 
@@ -39,15 +39,15 @@ def letter_row(letter: DeadLetter, ledger: Ledger) -> LetterRow:
     """Returns a dead letter in a list."""
     mark, about = ledger.get(letter), describe(letter.record.headers)
     return LetterRow(
-        letter.ref,
-        letter.time_s,
-        letter.subscription,
-        letter.reason,
-        about["id"],
-        about["type"],
-        about["source"],
-        letter.said.get("attempts", ""),
-        None if mark is None else mark.redriven_at,
+        ref=letter.ref,
+        time_s=letter.time_s,
+        subscription=letter.subscription,
+        reason=letter.reason,
+        id=about["id"],
+        type=about["type"],
+        source=about["source"],
+        attempts=letter.said.get("attempts", ""),
+        redriven_at=None if mark is None else mark.redriven_at,
     )
 
 

@@ -26,15 +26,13 @@ def cluster(config: ControllerConfig, crashed: Callable[[BaseException], None], 
     unique."""
     api = ApiServer(config.kubeconfig, config.context)
     me = f"{worker_id}_{secrets.token_hex(4)}"
-    elected: list[LeaseElection] = []
+    elections: list[LeaseElection] = []  # empty until the controller calls `elect`, once
 
     def has_lease() -> bool:
-        return any(lease_election.has_lease for lease_election in elected)
+        return any(election.has_lease for election in elections)
 
     def problem() -> str | None:
-        return next(
-            (f"{lease_election.problem}; {ASK_DOCTOR}" for lease_election in elected if lease_election.problem), None
-        )
+        return next((f"{election.problem}; {ASK_DOCTOR}" for election in elections if election.problem), None)
 
     traffic = Traffic(config.kafka, kafka_names.traffic_topic(config.instance)) if config.traffic else None
     source = ClusterSource(
@@ -44,7 +42,7 @@ def cluster(config: ControllerConfig, crashed: Callable[[BaseException], None], 
     def elect(make_lock: MakeLock, changed: Changed) -> Election:
         name = f"{config.instance}-controller"
         election = LeaseElection(api, name, me, make_lock, changed, crashed, config.stop_timeout_s)
-        elected.append(election)
+        elections.append(election)
         return election
 
     def live(kind: str, namespace: str, name: str) -> LiveObject | None:
@@ -58,7 +56,7 @@ def cluster(config: ControllerConfig, crashed: Callable[[BaseException], None], 
 
     def troubles() -> list[Trouble]:
         return [
-            *(trouble for lease_election in elected for trouble in lease_election.troubles()),
+            *(trouble for election in elections for trouble in election.troubles()),
             *source.troubles(),
             *sink.troubles(),
         ]

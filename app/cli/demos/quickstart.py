@@ -79,10 +79,10 @@ def run(home: Path, events: int = EVENTS) -> dict[str, object]:
         try:
             stack.start()
             note(f"Ready after {time.monotonic() - began:.1f} s. Sending {events} events of {KEYS} keys ...")
-            sent_at = time.monotonic()
+            sending = time.monotonic()
             statuses = asyncio.run(send_all(f"http://{LOOPBACK}:{config.http_port}/channels/{QUICKSTART}", events))
-            note(f"Sent in {time.monotonic() - sent_at:.1f} s. Waiting for deliveries, retries and dead letters ...")
-            return _settled(stack, statuses, ledger).report()
+            note(f"Sent in {time.monotonic() - sending:.1f} s. Waiting for deliveries, retries and dead letters ...")
+            return _count(stack, statuses, ledger).report()
         finally:
             stack.stop()
             if stack.worker_log.exists():  # everything else is removed with the temporary directory
@@ -130,7 +130,7 @@ async def send_all(url: str, events: int) -> dict[str, int]:
     return statuses
 
 
-def _settled(stack: Stack, statuses: Mapping[str, int], ledger: Path) -> DemoCounts:
+def _count(stack: Stack, statuses: Mapping[str, int], ledger: Path) -> DemoCounts:
     """Count the ledger and the DLQ topic until every accepted event is settled, or the limit has passed."""
     client = {"bootstrap.servers": stack.bootstrap}
     contract = read_contract(client, _INSTANCE)

@@ -33,12 +33,12 @@ class _NoLock:
         """There is nothing to leave."""
 
     async def confirm(self) -> bool:
-        """Nobody confirms it."""
+        """Returns False: nobody confirms this lock."""
         return False
 
 
 class OutageAtStart:
-    """From `start` to `stop`. Event loop only."""
+    """Writes statuses that say that Kafka is away, from `start` to `stop`. Event loop only."""
 
     def __init__(self, place: Place, crashed: Callable[[BaseException], None]) -> None:
         """`place`: nobody else has it. `crashed` is called with the exception that ended this."""

@@ -44,7 +44,7 @@ def event(data: Data = None, **attributes: Any) -> CloudEvent:
 
 
 def make_event(attributes: Mapping[str, Any], data: Data = None) -> CloudEvent:
-    """As `event`, whatever the names of the attributes are."""
+    """Like `event`, for attributes of any name."""
     given = {name: _text(value) for name, value in attributes.items() if value is not None}
     full = {"specversion": "1.0", "id": str(uuid4()), "time": datetime.now(UTC), **given}
     if data is not None and not isinstance(data, (str, bytes, dict)):

@@ -20,7 +20,7 @@ _SHARED = frozenset(("knative", "penstock"))  # the API has these itself
 
 @contextmanager
 def own_packages() -> Iterator[None]:
-    """For `from agents... import`. Where these names mean ours anyway, nothing changes."""
+    """Within the block, `from agents... import` finds Penstock's packages. Where it does so anyway, nothing changes."""
     theirs = [top for top in OWN - _SHARED if _is_theirs(top)]
     aside = _take(theirs)
     sys.meta_path.insert(0, OwnPackages)

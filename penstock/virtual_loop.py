@@ -26,7 +26,8 @@ class _Jumping(selectors.DefaultSelector):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """For tests without threads and sockets. `frozen` lets the clock go on while nothing runs."""
+    """An event loop with virtual time, for tests without threads and sockets. `frozen` lets the clock go on while
+    nothing runs."""
 
     def __init__(self) -> None:
         self._jumping = _Jumping()

@@ -32,7 +32,7 @@ TableT = TypeVar("TableT", bound=faust.Table)  # type: ignore[type-arg]
 
 
 class _Unused:
-    """In place of a class of Faust that is never used, and would import a client of HTTP or Kafka."""
+    """Replaces a class of Faust that is never used, and that would import an HTTP or Kafka client."""
 
 
 class MemoryApp(faust.App):

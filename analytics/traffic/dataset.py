@@ -100,7 +100,7 @@ class Ages:
 
     @classmethod
     def at(cls, now_s: float) -> Ages:
-        """Takes whole days only."""
+        """Returns the ages at a time, in whole days."""
         return cls(*(int(now_s - keep_s) // DAY_S * DAY_S for keep_s in (KEEP_MINUTES_S, KEEP_HOURS_S, KEEP_S)))
 
     def resolution(self, day: str) -> int:

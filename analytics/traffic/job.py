@@ -107,7 +107,7 @@ class Summary:
 
 
 class TrafficJob:
-    """One run."""
+    """One run of the traffic job."""
 
     def __init__(self, spark: SparkSession, plan: TrafficPlan, on_batch: BatchListener | None = None) -> None:
         self.summary = Summary()

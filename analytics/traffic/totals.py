@@ -42,7 +42,7 @@ def by_day(rows: pa.Table) -> dict[int, int]:
 
 @dataclass(slots=True)
 class Totals:
-    """For each line, one window from the first minute to the end of the last."""
+    """Adds up batches: for each line, one window from the first minute to the end of the last."""
 
     windows: dict[Line, Window] = field(default_factory=dict)
 

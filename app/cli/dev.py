@@ -142,7 +142,7 @@ def changes(file: Path) -> Mapping[Path, int]:
 
 
 class _Serving:
-    """The child process."""
+    """The child process that serves the handlers."""
 
     def __init__(self, file: Path, scratch: Path) -> None:
         self.file = file

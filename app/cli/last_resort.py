@@ -35,7 +35,7 @@ class IoError(PenstockError):
 
 
 class InternalError(PenstockError):
-    """A bug of Penstock."""
+    """An error that is a bug in Penstock."""
 
     exit_code = ExitCode.INTERNAL
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Site:
-    """From `start` to `stop`."""
+    """The pages on an aiohttp server, from `start` to `stop`."""
 
     def __init__(self, find: Find, paths: tuple[str, ...], console: Console | None, debug: bool) -> None:
         """`find` has the pages at `paths`."""

@@ -15,7 +15,7 @@ _KINDS_MAX = 100
 
 
 class Repeats(logging.Filter):
-    """For a logger whose first argument is the kind of line, such as librdkafka's facility."""
+    """A log filter. The logger's first argument must be the kind of line, such as librdkafka's facility."""
 
     def __init__(self, every_s: float = _EVERY_S, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()

@@ -18,7 +18,7 @@ SAMPLES = "/samples"
 
 
 class Others:
-    """For the first process. Event loop only."""
+    """Asks the other processes, for the first one. Event loop only."""
 
     def __init__(self, paths: Mapping[int, str], began_at: float) -> None:
         """`paths`: number of a process -> its socket. `began_at`: of this process, by the monotonic clock."""

@@ -124,7 +124,7 @@ class SubscriptionSpec:
 
     @property
     def channel_noun(self) -> str:
-        """How messages call it."""
+        """What messages call the channel or broker."""
         return "broker" if self.kind == TRIGGER else "channel"
 
     @property

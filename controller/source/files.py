@@ -101,7 +101,7 @@ class FileSource:
         return self._identities.unpublished(published)
 
     def view(self, *, whole: bool = True) -> ClusterView | None:
-        """There is no cluster."""
+        """Returns None: there is no cluster."""
         return None
 
     def statuses(self) -> list[WriteStatus]:

@@ -32,7 +32,7 @@ class Source(Protocol):
         """Stop."""
 
     async def scan(self) -> Scan:
-        """Look once."""
+        """Returns what the source holds now."""
 
     @property
     def polled(self) -> bool:

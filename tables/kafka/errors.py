@@ -42,7 +42,7 @@ class KafkaNotFound(KafkaFailed):
 
 
 class KafkaExists(KafkaFailed):
-    """It is there already."""
+    """The topic or the partitions exist already."""
 
 
 class KafkaDenied(KafkaFailed):

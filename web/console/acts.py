@@ -115,7 +115,7 @@ class Letters:
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """One dead letter, whole."""
+    """A dead letter with all of its fields."""
 
     row: LetterRow
     event: StoredEvent
@@ -160,8 +160,8 @@ class Sent:
 
 
 class Acts(Protocol):
-    """Event loop only. Every call is bounded, and raises NotReadyError when Kafka does not answer, PenstockError for
-    what cannot be done, and UsageError for texts that are not valid. What is done needs `who`."""
+    """What pages may do. Every call is bounded, and raises NotReadyError when Kafka does not answer, PenstockError for
+    what cannot be done, and UsageError for texts that are not valid. Event loop only. What is done needs `who`."""
 
     @property
     def ingress(self) -> str | None:
@@ -210,7 +210,7 @@ class Acts(Protocol):
         """Returns what was started here, the newest first."""
 
     async def stop_task(self, id_: str, who: str) -> None:
-        """Have it end early."""
+        """Have a task end early."""
 
     async def leave(self) -> None:
         """The process is about to end: begin nothing more, end what is under way, and wait for that, within a limit."""

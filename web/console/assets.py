@@ -17,7 +17,7 @@ _TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
 @dataclass(frozen=True, slots=True)
 class Asset:
-    """One file."""
+    """A file that pages load."""
 
     content: bytes
     compressed: bytes  #: by gzip

@@ -47,7 +47,7 @@ class Choices:
 
     @property
     def are_all(self) -> bool:
-        """Whether it offers all."""
+        """Whether the form offers all choices."""
         return len(self.options) == self.count
 
 

@@ -16,7 +16,7 @@ def is_old(age_s: float, every_s: float) -> bool:
 
 
 class Snapshots:
-    """Event loop only."""
+    """The state that all tabs share. Event loop only."""
 
     def __init__(self, reads: Reads, every_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         self.number = 0  #: of the state; pages of the same one are the same

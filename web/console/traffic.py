@@ -24,7 +24,7 @@ def _latency_of(rows: tuple[bytes, ...]) -> Mapping[int, int]:
 
 
 def forget() -> None:
-    """No page is open."""
+    """Forget the cached rows, because no page is open."""
     _events_of.cache_clear()
     _latency_of.cache_clear()
 

@@ -12,7 +12,7 @@ from analytics.topology.engines.port import DAMPING, ROUNDS, Floats, Graph, Ints
 
 
 class LocalEngine:
-    """Stateless."""
+    """Answers in this process. Stateless."""
 
     name = "local"
 

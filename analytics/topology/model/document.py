@@ -64,7 +64,8 @@ OF_TYPES = frozenset({Flow.CARRIES, Flow.SENDS})  #: they join nothing: no walk 
 
 
 class Health(StrEnum):
-    """Of a vertex or an edge. `unknown`: no worker reports it; `idle`: healthy, and nothing came in the window."""
+    """Health of a vertex or an edge. `unknown`: no worker reports it; `idle`: healthy, and nothing came in the
+    window."""
 
     OK = "ok"
     IDLE = "idle"
@@ -195,7 +196,7 @@ class Window:
 
     @property
     def seconds(self) -> float:
-        """Its length."""
+        """The length of the window."""
         return self.end - self.start
 
 

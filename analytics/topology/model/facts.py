@@ -135,7 +135,7 @@ def rows_of(arrivals: Arrivals[str] | None) -> Iterator[tuple[str, str, int, int
 
 
 def facts_of(inputs: Inputs) -> Facts:
-    """Draws facts from inputs."""
+    """Returns the facts that follow from the inputs."""
     channels, own, consumers = structure_of(inputs)
     names = {(channel.namespace, channel.unique_name): id_ for id_, channel in channels.items()}
     accepted = _accepted(inputs, names)

@@ -245,7 +245,7 @@ class ConsoleActs(EventReads):
         return self._tasks.newest_first
 
     async def stop_task(self, id_: str, who: str) -> None:
-        """Have it end early."""
+        """Have a task end early."""
         await self._tasks.stop_one(id_, lambda running: self._audit.record(who, "stop", running.what))
 
     async def leave(self) -> None:

@@ -97,7 +97,7 @@ def newest_letters(
 
 
 class EventReads:
-    """Event loop only. The part of `Acts` that reads events."""
+    """The part of `Acts` that reads events. Event loop only."""
 
     def __init__(
         self, instance: str, contract: ContractTable, status: StatusTable, kafka: Mapping[str, Any], limits: Limits
@@ -144,7 +144,7 @@ class EventReads:
         return replace(answer.value, problem=latest.problem)
 
     def rest(self) -> None:
-        """No page is open."""
+        """Forget what was read, because no page is open."""
         self._tails.clear()
 
     async def stored(self, topic: str, filter_: str, start: str) -> Events:

@@ -123,7 +123,7 @@ class OpenLags:
 
 
 class ConsoleReads:
-    """Event loop only. Costs nothing while nobody asks."""
+    """Implements `Reads`. Costs nothing while nobody asks. Event loop only."""
 
     def __init__(
         self,

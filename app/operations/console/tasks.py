@@ -41,7 +41,7 @@ class Running:
 
     @property
     def task(self) -> Task:
-        """For pages."""
+        """Returns the task as a value for pages."""
         can_stop = self.ended_s is None and self.stop is not None
         return Task(
             self.id, self.who, self.act, self.what, self.began_s, self.ended_s, self.progress(), self.problem, can_stop
@@ -49,7 +49,7 @@ class Running:
 
 
 class Tasks:
-    """Event loop only. `ended`: called with each task that has ended."""
+    """The tasks of this process. `ended` is called with each task that has ended. Event loop only."""
 
     def __init__(self, ended: Callable[[Running], Awaitable[None]], kept_max: int = 20) -> None:
         self._ended, self._kept_max = ended, kept_max
@@ -103,7 +103,7 @@ class Tasks:
 
     @property
     def newest_first(self) -> list[Task]:
-        """For pages."""
+        """Returns the tasks as values for pages."""
         return [running.task for running in reversed(self._tasks)]
 
     async def stop_one(self, id_: str, record: Callable[[Running], Awaitable[None]]) -> None:

@@ -34,7 +34,7 @@ _TAKEN = "another redrive has taken its place"
 
 @dataclass(frozen=True, slots=True)
 class RedrivePlace:
-    """Where a redrive happens."""
+    """The Kafka and the instance of a redrive."""
 
     settings: Settings
     kafka: Mapping[str, Any]  #: librdkafka client settings

@@ -14,7 +14,7 @@ CLOCK_S = 2.0  #: two clocks that differ by more are worth a warning
 
 
 class Level(StrEnum):
-    """How bad it is."""
+    """How bad an answer is."""
 
     OK = "ok"
     SKIPPED = "skipped"

@@ -74,7 +74,7 @@ class Installation:
 
     @property
     def contract(self) -> Contract:
-        """The newest."""
+        """The newest contract."""
         return self.snapshots[-1].contract
 
     @cached_property
@@ -100,7 +100,7 @@ def workers(installation: Installation) -> Iterable[Answer]:
 
 
 def controllers(installation: Installation) -> Iterable[Answer]:
-    """Says whether one runs."""
+    """Says whether a controller runs."""
     if installation.controllers is None:
         yield skipped("Kafka does not describe their group")
     elif installation.controllers:
@@ -110,7 +110,7 @@ def controllers(installation: Installation) -> Iterable[Answer]:
 
 
 def ingress(_: Installation) -> Iterable[Answer]:
-    """Checks nothing."""
+    """Says why processes of role ingress are not checked."""
     yield skipped("processes of role ingress report nothing in Kafka; their metrics have their version")
 
 

@@ -182,7 +182,7 @@ class EventTypes:
 
     @property
     def collections(self) -> Mapping[Collection, Trim]:
-        """What to watch."""
+        """The collections to watch."""
         if self._traffic is None:
             return {}
         return {FEATURES: _trim_features, **dict.fromkeys(self._lists, _trim)}

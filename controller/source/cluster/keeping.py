@@ -19,7 +19,7 @@ from knative.contract.records import Subscription
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What stays."""
+    """The published resources that stay."""
 
     retained: frozenset[str]  #: uids
     foreign: frozenset[str]  #: uids, a part of `retained`

@@ -87,7 +87,7 @@ class ClusterObject:
 
     @property
     def kind(self) -> str:
-        """Its kind."""
+        """The kind of the object."""
         return str(self.raw["kind"])
 
     @property

@@ -37,7 +37,7 @@ class ApiKind:
 
     @property
     def resource(self) -> str:
-        """As roles name it."""
+        """The resource as roles name it."""
         group, slash, _ = self.api_version.rpartition("/")
         return f"{self.plural}.{group}" if slash else self.plural
 

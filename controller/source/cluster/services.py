@@ -113,7 +113,7 @@ class ChannelServices:
 
     @property
     def collections(self) -> Mapping[Collection, Trim]:
-        """What to watch."""
+        """The collections to watch."""
         return dict.fromkeys(self._lists.values(), trim_service)
 
     @property

@@ -193,7 +193,7 @@ class ClusterSource:
         return bool(going or listed or self._table.unannotated() or deleted or own)
 
     async def _find_core(self) -> None:
-        """For `auto`: look once whether Knative's core is there. Without an answer nothing is decided."""
+        """With `auto`, look once whether Knative's core is there. Without an answer, nothing is decided."""
         if self._mode != "auto":
             return
         try:

@@ -17,7 +17,7 @@ _RESET_ON_CLOSE = struct.pack("ii", 1, 0)  # on, after 0 s
 
 
 class PunctualClient(AIOKafkaClient):  # type: ignore[misc]  # has no types
-    """Event loop only."""
+    """An aiokafka client whose requests arrive soon or never. Event loop only."""
 
     def __init__(self, *, arrive_s: float, **settings: Any) -> None:
         """`arrive_s`: what the other machine has not acknowledged after that is dropped, and so is the connection."""

@@ -22,7 +22,7 @@ _PICK = "pick-"  #: names of the boxes of letters
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """The subscription of letters."""
+    """The name of the subscription that dead letters belong to."""
 
     text: str
     path: str | None  #: of its page

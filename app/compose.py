@@ -336,7 +336,7 @@ def _reconcile(parts: Parts, kafka: Mapping[str, Any], lifecycle: Lifecycle) -> 
         outside = _cluster(settings, parts.controller_config, lifecycle, parts.worker_id)
         parts.outage = None if outside is None else OutageAtStart(outside, lifecycle.crashed)
     parts.dlq_sizes = DlqSizes(
-        kafka, lambda: {each.dlq_topic for each in contract.channels.values()}, lambda: controller.leading
+        kafka, lambda: {channel.dlq_topic for channel in contract.channels.values()}, lambda: controller.leading
     )
     parts.metrics.watch_controller(parts.led, None if place is None else parts.troubles)
 

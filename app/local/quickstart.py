@@ -2,7 +2,7 @@
 
 The copy has another port of the sample subscriber. Once the folder exists it is always served, because resources that
 are not in it would not be served any more. A file in it is rewritten only if the user has not changed it
-(`.written.json` has the hashes); files that were edited, added or deleted by hand stay so.
+(`.written.json` has the hashes); files that a user has edited, added or deleted stay as they are.
 """
 
 from __future__ import annotations

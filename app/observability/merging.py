@@ -40,7 +40,7 @@ def families(metrics: Iterable[Metric]) -> list[Family]:
             metric.name,
             metric.documentation,
             metric.type,
-            [(each.name, dict(each.labels), each.value) for each in metric.samples],
+            [(sample.name, dict(sample.labels), sample.value) for sample in metric.samples],
         )
         for metric in metrics
     ]

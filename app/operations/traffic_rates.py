@@ -74,10 +74,12 @@ def _deliveries(
     first_s: float,
     second_s: float,
 ) -> Rate:
-    mine = [each for each in second if each.group == subscription.group]
-    ends = {each.partition: each.end for each in mine}
-    before = {each.partition: each.committed or each.start for each in first if each.group == subscription.group}
-    after = {each.partition: each.committed or each.start for each in mine}
-    behind = sum(events_behind(each) for each in mine)
+    mine = [offset for offset in second if offset.group == subscription.group]
+    ends = {offset.partition: offset.end for offset in mine}
+    before = {
+        offset.partition: offset.committed or offset.start for offset in first if offset.group == subscription.group
+    }
+    after = {offset.partition: offset.committed or offset.start for offset in mine}
+    behind = sum(events_behind(offset) for offset in mine)
     owner = f"{subscription.namespace}/{subscription.channel}"
     return Rate("settled", owner, subscription.name, first_s, second_s, difference(before, after, ends), behind)

@@ -1,6 +1,6 @@
 """Publishes contract records through the `Produce` port, and waits until they are read back. Event loop only.
 
-So the next decision sees as published exactly what every worker sees.
+Because it waits, the next decision sees as published exactly what every worker sees.
 """
 
 from __future__ import annotations

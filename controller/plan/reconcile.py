@@ -126,7 +126,7 @@ def reconcile(world: World, config: ControllerConfig) -> list[Action]:
             channel_plan = by_key.get(plan.object.resource.channel_key)
             statuses.append(subscription_status(plan, channel_plan, world, destinations))
     if not world.missing_is_deleted:
-        keys = {each.key for each in world.objects}
+        keys = {object_.key for object_ in world.objects}
         unlisted = (record for record in gone(world, frozenset(alive)) if record.uid not in world.asked)
         statuses += [unlisted_status(record) for record in unlisted if record.key not in keys]
     resets = (reset for reset in objects.resets if world.decides(reset.uid))

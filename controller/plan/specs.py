@@ -202,7 +202,7 @@ def of_broker(
 
 def secrets_of(objects: Iterable[AnyObject]) -> set[str]:
     """Returns the Secrets that ConfigMaps name."""
-    named = [secret_of(each.resource) for each in objects if isinstance(each.resource, ConfigMap)]
+    named = [secret_of(object_.resource) for object_ in objects if isinstance(object_.resource, ConfigMap)]
     return {secret for secret in named if secret}
 
 

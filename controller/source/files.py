@@ -41,7 +41,9 @@ class FileSource:
         """Read what has changed."""
         self._snapshot = await asyncio.to_thread(self._directory.scan)
         resources = (written.resource for written in self._snapshot.objects)
-        declared = by_channel((each.channel, each.type) for each in resources if isinstance(each, EventType))
+        declared = by_channel(
+            (resource.channel, resource.type) for resource in resources if isinstance(resource, EventType)
+        )
         return Scan(self._snapshot, self._snapshot.problems, self._snapshot.complete, declared)
 
     polled = True
@@ -77,7 +79,7 @@ class FileSource:
     def objects(self, published: Iterable[Record], retracted: Collection[str]) -> tuple[AnyObject, ...]:
         """Returns all objects in files."""
         objects = self._identities.assign(self._snapshot, published, retracted)
-        self._alive = frozenset(each.uid for each in objects) | entries_of(self._snapshot)
+        self._alive = frozenset(object_.uid for object_ in objects) | entries_of(self._snapshot)
         return objects
 
     def retained(self, complete: bool, published: Iterable[Record], objects: Iterable[AnyObject]) -> frozenset[str]:

@@ -3,7 +3,7 @@
     Trigger        field by field: its own, else the broker's, else the default
     Subscription   all of its own, else all of the channel's; without a dead letter sink of its own it has the channel's
 
-So do Knative's Kafka broker and Knative's core. Pure.
+Knative's Kafka broker and Knative's core do the same. Pure.
 """
 
 from __future__ import annotations

@@ -124,7 +124,7 @@ class ConsoleActs(EventReads):
 
             groups = groups_of(group(kept()))
             rows = [row for _, _, row in sorted(newest, key=lambda entry: entry[:2], reverse=True)]
-            letters = sum(each.count for each in groups)
+            letters = sum(letter_group.count for letter_group in groups)
             return Letters(groups, rows, letters, bounded.is_whole)
 
         return await self.in_thread(read)

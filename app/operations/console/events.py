@@ -204,7 +204,7 @@ class EventReads:
 
     def _heads(self, uid: str) -> list[FailingDelivery]:
         stats = [worker.stats[uid] for worker in self._status.workers.values() if uid in worker.stats]
-        return [head for each in stats for head in each.heads]
+        return [head for of_worker in stats for head in of_worker.heads]
 
     def _follow(
         self,

@@ -43,7 +43,7 @@ class Check:
 
     name: str
     question: str
-    facts: Callable[[Facts], Any]  #: None = they are not there
+    facts: Callable[[Facts], Any]  #: None = these facts are missing
     answers: Callable[[Any], Iterable[Answer]]
 
 
@@ -69,7 +69,7 @@ def _resources(resources: Resources) -> Iterable[Answer]:
     if content is None:
         yield skipped("PENSTOCK_RESOURCES is not set here")
     elif content.errors:
-        places = [f"{each.file}:{each.line}" if each.line else each.file for each in content.errors]
+        places = [f"{error.file}:{error.line}" if error.line else error.file for error in content.errors]
         yield problem(f"{folder}: {count(len(content.errors), 'error')}, in {some(places)}", hint)
     elif content.problems:
         yield warning(f"{folder}: {count(len(content.problems), 'warning')}", hint)

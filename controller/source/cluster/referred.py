@@ -110,7 +110,7 @@ class Referred:
             config_map = None if raw is None else read_object(raw)
             if config_map is not None and config_map.resource is not None:
                 self._maps[name] = config_map
-            uids_of_map = {each.uid for each in (before_map, config_map) if each is not None}
+            uids_of_map = {map_.uid for map_ in (before_map, config_map) if map_ is not None}
             if uids_of_map or everything:
                 uids |= uids_of_map | self._by_map[name]
         return uids

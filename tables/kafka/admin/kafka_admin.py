@@ -143,7 +143,7 @@ class KafkaAdmin:
         )
         own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
         return {
-            name: {entry: each.value for entry, each in entries.items() if entry in always or each.source == own}
+            name: {entry: config.value for entry, config in entries.items() if entry in always or config.source == own}
             for name, entries in configs.items()
         }
 

@@ -152,7 +152,7 @@ vendor: $(STAMP) ## Take scripts of others from npm, as the files vendor/lock.js
 
 ##@ Build and release
 # A build folder of an earlier run would put files into the wheel that the sources no longer have.
-wheel: $(STAMP) ## Build the wheel into dist
+wheel: $(DEV) ## Build the wheel into dist
 	@rm -rf build dist
 	@$(BIN)/python -m pip wheel --quiet --no-build-isolation --no-deps --wheel-dir dist .
 	@rm -rf build

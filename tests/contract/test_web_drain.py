@@ -32,20 +32,22 @@ def start(web: RunningWeb, work: Any) -> Any:
 
 def test_drain_answers_what_is_under_way_and_closes_the_rest(held: HeldRequests) -> None:
     with RunningWeb(held.setup) as web, ExitStack() as stack:
-        idle, busy, half = (stack.enter_context(closing(web.connect(LIMIT_S))) for _ in range(3))
+        idle, busy, head, half = (stack.enter_context(closing(web.connect(LIMIT_S))) for _ in range(4))
         busy.sendall(POST % (0, b""))
         held.wait_for(1)
+        head.sendall(POST[:9])
         half.sendall((POST % (2, b"ok"))[:-1])
         web.call(lambda: None)
         drained = start(web, lambda: web.web.drain(LIMIT_S))
         assert read_all(idle) == b""
         with pytest.raises(ConnectionRefusedError):
             web.connect(LIMIT_S)
+        head.sendall(POST[9:] % (0, b""))
         half.sendall(b"k")
-        held.wait_for(2)
+        held.wait_for(3)
         assert not drained.done()
-        held.answer(web, 2)
-        for client in (busy, half):
+        held.answer(web, 3)
+        for client in (busy, head, half):
             wire = read_all(client)
             assert statuses(wire) == [202]
             assert b"connection: close" in wire
@@ -82,6 +84,15 @@ def test_connection_that_is_used_late_in_a_hand_over_gets_its_answer(held: HeldR
         held.answer(web)
         assert statuses(read_all(client)) == [202]
         assert drained.result(LIMIT_S) == 0
+
+
+def test_connection_that_is_not_used_in_a_hand_over_is_closed(held: HeldRequests) -> None:
+    """It would hold up the next server."""
+    config = DriverConfig(sweep_s=0.1, hand_over_idle_s=0.1)
+    with RunningWeb(held.setup, config=config) as web, closing(web.connect(LIMIT_S)) as client:
+        wait_until("it is connected", lambda: bool(web.web._connections), LIMIT_S)
+        assert web.call(lambda: web.web.drain(LIMIT_S, hands_over=True)) == 0
+        assert read_all(client) == b""
 
 
 def test_server_that_hands_over_cuts_no_client_that_sends(held: HeldRequests) -> None:

@@ -1,14 +1,15 @@
 """One HTTP/1.1 connection of a pool: writes a request, reads the answer and reports the result.
 
     NOTHING --> HEAD --> BODY --> ENDED --next request--> NOTHING
-                  ^        |
-                  |        v
+                  ^        |                                 |
+                  |        v                                 `--the same bytes as before--> ENDED
                   +---- INTERIM
 
 An asyncio protocol around httptools' response parser, with one request at a time. It handles every kind of answer:
-interim ones before the final one, bodies that end with the connection or never, and bytes without a request. Two
-limits bound its memory: `head_bytes_max` for bytes outside of bodies (headers, trailers, chunk extensions, interim
-answers; checked every 16 KiB), and `body_bytes_max`, which is 8 KiB for an answer that fails the attempt.
+interim ones before the final one, bodies that end with the connection or never, and bytes without a request. Most
+answers repeat the one before, byte for byte, and are not parsed again. Two limits bound its memory: `head_bytes_max`
+for bytes outside of bodies (headers, trailers, chunk extensions, interim answers; checked every 16 KiB), and
+`body_bytes_max`, which is 8 KiB for an answer that fails the attempt.
 
 The pool connects, keeps the time, and decides what happens after a failure.
 """
@@ -24,6 +25,7 @@ from httptools import HttpParserCallbackError, HttpParserError, HttpParserUpgrad
 
 from agents.http.connector import SendError
 from knative.delivery.verdicts import SendProblem, may_claim_event
+from knative.memo import ENTRY_BYTES_MAX
 
 Pairs = list[tuple[bytes, bytes]]
 
@@ -72,7 +74,7 @@ _NOTHING, _HEAD, _BODY, _INTERIM, _ENDED = AnswerState
 
 #: A request that fails leaves the state as it is, because its connection is not used again.
 TRANSITIONS: Mapping[AnswerState, frozenset[AnswerState]] = {
-    _NOTHING: frozenset({_HEAD}),
+    _NOTHING: frozenset({_HEAD, _ENDED}),
     _HEAD: frozenset({_BODY}),
     _BODY: frozenset({_INTERIM, _ENDED}),
     _INTERIM: frozenset({_HEAD}),
@@ -88,6 +90,8 @@ class Connection(asyncio.Protocol):
     """See the module docstring. `done` is None between two requests."""
 
     __slots__ = (
+        "_answer",
+        "_answer_body",
         "_body",
         "_body_max",
         "_head_bytes",
@@ -110,6 +114,10 @@ class Connection(asyncio.Protocol):
         self._listener = owner
         self._state = AnswerState.ENDED  # of no request: the first one begins as every other
         self._body: bytes | bytearray = b""
+        self._answer = (
+            b""  # the latest, if the next may be compared with it: `_status`, `_headers` and `_keep` are its own
+        )
+        self._answer_body: bytes | bytearray = b""
         self._used = False  # an answer was read on this connection before
         self._over_limit = False  # the body is longer than its limit, and is not read on
         self.done: Done | None = None
@@ -152,6 +160,12 @@ class Connection(asyncio.Protocol):
         if self.done is None:  # an answer without a request would be taken for that of the next request
             self._listener.unwanted(self)
             return
+        is_first = self._state is _NOTHING
+        if is_first and data == self._answer:  # the parser is where it was then, and would make the same of it
+            self._body = self._answer_body
+            self._state = _ENDED
+            self._finish(self._keep)
+            return
         try:
             if len(data) <= _PIECE_BYTES:
                 self._head_bytes += len(data)
@@ -162,6 +176,8 @@ class Connection(asyncio.Protocol):
             self._stopped(error)
             return
         if self._state is _ENDED:
+            self._answer = data if is_first and len(data) <= ENTRY_BYTES_MAX else b""
+            self._answer_body = self._body if self._answer else b""
             self._finish(self._keep)
         elif self._head_bytes > self._listener.head_bytes_max:
             self._fail_head()

@@ -54,6 +54,7 @@ class Pool:
         self.closed = False
         self.ends: list[object] = []  # one for each request
         self.answers: list[tuple[int | SendError, bytes]] = []
+        self.heads: list[Pairs | None] = []
 
     def send(self, connection: Connection) -> None:
         """One more, if there is one."""
@@ -64,6 +65,7 @@ class Pool:
 
     def _done(self, status: int | SendError, headers: Pairs | None, body: bytes) -> None:
         self.answers.append((status, body))
+        self.heads.append(headers)
 
     def answered(self, connection: Connection, keep: bool) -> None:
         """The next one, or the end."""
@@ -93,10 +95,16 @@ class Pool:
         """Nothing more comes."""
 
 
-def talk(parts: list[bytes], requests: int = 3) -> Pool:
+class Forgetful(Checked):
+    """Parses each answer."""
+
+    _answer = property(lambda self: b"", lambda self, answer: None)
+
+
+def talk(parts: list[bytes], requests: int = 3, kind: type[Connection] = Checked) -> Pool:
     """The peer sends these and closes."""
     pool = Pool(requests)
-    connection = Checked(pool)
+    connection = kind(pool)
     connection.connection_made(cast(asyncio.BaseTransport, Transport()))
     pool.send(connection)
     for part in parts:
@@ -136,3 +144,63 @@ def test_each_request_ends_once(data: bytes, cuts: list[int]) -> None:
     assert len(pool.ends) == pool.sent
     assert len(pool.answers) <= pool.sent
     assert all(len(body) <= pool.body_bytes_max for _, body in pool.answers)
+
+
+NO_CONTENT = b"HTTP/1.1 204 No Content\r\n\r\n"
+FAILED = b"HTTP/1.1 503 Busy\r\ncontent-length: 40\r\n\r\n"  # its body may look like another answer
+LAST = b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+EVENT = b"HTTP/1.1 200 OK\r\nce-id: 1\r\ntransfer-encoding: gzip, chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n"
+LARGE = b"HTTP/1.1 200 OK\r\nx: " + b"x" * 600 + b"\r\ncontent-length: 0\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("parts", "answers"),
+    [
+        ([OK] * 3, [(200, b"ok")] * 3),
+        ([OK, FAILED, OK, OK], [(200, b"ok"), (503, OK), (200, b"ok")]),
+        ([FAILED, OK, OK, NO_CONTENT], [(503, OK), (200, b"ok"), (204, b"")]),
+        ([OK, FAILED.replace(b"40", b"42") + b"xx", OK], [(200, b"ok"), (503, b"xx" + OK)]),
+        ([OK, b"\r", OK], [(200, b"ok")] * 2),
+        ([OK, CHUNKED[:50], CHUNKED[50:], OK], [(200, b"ok")] * 3),
+        ([INTERIM + OK] * 2, [(200, b"ok")] * 2),
+        ([LAST, LAST], [(200, b"")]),
+        ([EVENT, EVENT], []),
+    ],
+)
+def test_repeated_answers(parts: list[bytes], answers: list[tuple[int, bytes]]) -> None:
+    pool = talk(parts)
+    assert pool.answers == answers
+    assert pool.heads == talk(parts, kind=Forgetful).heads
+
+
+pieces = [OK, INTERIM, CHUNKED, UNTIL_THE_END, NO_CONTENT, FAILED, LAST, EVENT, b"\r", b"\r\n", b"HT", INTERIM + OK]
+
+
+@examples(500)
+@given(st.lists(st.sampled_from([*pieces, FAILED + b"xx", CHUNKED[:50], CHUNKED[50:], OK[:5], OK[5:]]), max_size=9))
+def test_repeated_answers_are_what_the_parser_makes_of_them(parts: list[bytes]) -> None:
+    pools = [talk(parts, 9, kind) for kind in (Checked, Forgetful)]
+    assert len({(repr(pool.ends), repr(pool.answers), repr(pool.heads), pool.closed) for pool in pools}) == 1
+
+
+def test_answer_that_repeats_is_not_parsed() -> None:
+    pool = Pool(4)
+    connection = Checked(pool)
+    connection.connection_made(cast(asyncio.BaseTransport, Transport()))
+    pool.send(connection)
+    connection.data_received(OK)
+    parser, connection._parser = connection._parser, None
+    connection.data_received(OK)
+    connection.data_received(OK)
+    connection._parser = parser
+    connection.data_received(NO_CONTENT)
+    assert pool.answers == [(200, b"ok")] * 3 + [(204, b"")]
+
+
+def test_large_answer_is_not_kept() -> None:
+    connection = Checked(Pool(0))
+    connection.connection_made(cast(asyncio.BaseTransport, Transport()))
+    connection.send(b"POST", lambda *_: None, 0.0)
+    connection._listener.head_bytes_max = 1000
+    connection.data_received(LARGE)
+    assert (connection._answer, connection.done) == (b"", None)

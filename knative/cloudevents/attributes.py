@@ -99,7 +99,7 @@ def fault_of_text(value: bytes) -> str | None:
         text = value.decode()
     except UnicodeDecodeError:
         return "is not valid UTF-8"
-    barred = _BARRED(text)
+    barred = None if text.isprintable() else _BARRED(text)
     if barred is None:
         return None
     return "has a control character" if barred[0] < "\xa0" else f"has U+{ord(barred[0]):04X}, which is not a character"

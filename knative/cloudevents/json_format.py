@@ -28,6 +28,11 @@ _STRINGS_ONLY = frozenset(
 )
 
 _white_space = re.compile(r"[ \t\n\r]*").match
+#: A member other than `data` whose value is a string without escapes, as most are: its name and value, and whether
+#: another member follows.
+_text_member = re.compile(
+    r'"(?!data")([a-z0-9]++)"[ \t\n\r]*+:[ \t\n\r]*+"([^"\\\x00-\x1f]*+)"[ \t\n\r]*+(,[ \t\n\r]*+)?+'
+).match
 _good_name = re.compile(r"[a-z0-9]+").fullmatch
 _json_media_type = re.compile(r"\s*[^;\s]*[/+]json\s*(?:;.*)?", re.IGNORECASE | re.DOTALL).fullmatch
 
@@ -162,15 +167,22 @@ def _members(text: str) -> dict[str, tuple[Any, str]]:
 def _scan(text: str) -> dict[str, tuple[Any, str]]:
     members: dict[str, tuple[Any, str]] = {}
     at = _after(text, 0, "{")
-    more = text[at : at + 1] != "}"
+    more: object = text[at : at + 1] != "}"
     while more:
-        if text[at : at + 1] != '"':
+        member = _text_member(text, at)
+        if member is not None:
+            name, at = member[1], member.end()
+        elif text[at : at + 1] != '"':
             raise JSONDecodeError("the name of a member is expected", text, at)
-        name, at = _attribute_at(text, at)
+        else:
+            name, at = _attribute_at(text, at)
         if name in members:
             raise BadEvent("", f"malformed structured JSON: member '{shown(name)}' appears twice")
         if len(members) == MEMBERS_MAX:
             raise BadEvent("", f"the envelope has more than {MEMBERS_MAX} members")
+        if member is not None:
+            members[name], more = (member[2], ""), member[3]
+            continue
         start = _after(text, at, ":")
         value, at = (_data_at if name == "data" else _attribute_at)(text, start)
         members[name] = (value, text[start:at] if name == "data" else "")
@@ -210,7 +222,7 @@ def _attribute(name: str, value: Any) -> bytes:
         return b"0" if value == "-0" else value.encode()
     if name == "datacontenttype":
         _check_media_type(value)
-    encoded = _encode(shown(name), value)
+    encoded = _encode(name, value)
     fault = fault_of_text(encoded)
     if fault:
         raise BadEvent(shown(name), fault)
@@ -231,7 +243,7 @@ def _encode(name: str, text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:
-        raise BadEvent(name, "has half of a surrogate pair") from None
+        raise BadEvent(shown(name), "has half of a surrogate pair") from None
 
 
 def _from_base64(value: Any) -> bytes:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import base64
 import json
+from unittest.mock import patch
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from knative.cloudevents import json_format
 from knative.cloudevents.attributes import BadEvent
 from knative.cloudevents.json_format import is_json, read, write
+from tests.support.profiles import examples
 
 
 def envelope(**members: str) -> bytes:
@@ -48,6 +52,58 @@ def test_json_data_is_cut_out_unchanged(data: str, kind: str | None) -> None:
     event, value = read(envelope(**members))
     assert value == data.encode()
     assert event["content-type"] == (kind or "application/json").encode()
+
+
+TOKENS = [
+    "{",
+    "}",
+    ",",
+    ":",
+    " ",
+    "\n",
+    "1",
+    "null",
+    '"id"',
+    '"data"',
+    '"data_base64"',
+    '"a"',
+    '"\\u0061"',
+    '"\\n"',
+    '"\t"',
+]
+MEMBERS = [
+    '"id":"1"',
+    '"a" : "é" ',
+    '"a":"","b":"B"',
+    '"data":"YQ"',
+    '"data_base64":"YQ=="',
+    '"A":"1"',
+    '"x":"\\ud800"',
+]
+
+
+def outcome(body: bytes) -> object:
+    try:
+        return read(body)
+    except BadEvent as error:
+        return str(error)
+
+
+@examples(1000)
+@given(
+    st.lists(st.sampled_from(TOKENS + MEMBERS), max_size=8).map("".join),
+    st.lists(st.sampled_from([*MEMBERS, '"c":true', '"\\u0061":"c"', '"b":"\\t"', '"b":"\x7f"']), max_size=5).map(
+        ",".join
+    ),
+)
+@example("", '"a":"b",')
+@example("", '"a":"b" "c":"d"')
+@example('"a":"b', "")
+def test_member_that_is_plain_text_is_read_as_any_other(start: str, members: str) -> None:
+    body = f"{{{start}{members}}}".encode()
+    with patch.object(json_format, "_text_member", lambda *_: None):
+        by_token = outcome(body)
+    assert outcome(body) == by_token
 
 
 def test_white_space_around_everything() -> None:

@@ -8,8 +8,8 @@ from typing import TypeVar
 ENTRIES_MAX = 4096
 #: Of a key: the longest URL path of a channel has 327. A full table of the longest has 2 MiB.
 ENTRY_BYTES_MAX = 512
-#: Lists of names, of which a client has few. Their bytes together are those of a few entries.
-_SHAPES_MAX, _SHAPE_NAMES_MAX = 512, 48
+#: Lists of names, of which a client has few.
+SHAPES_MAX, SHAPE_NAMES_MAX = 512, 48
 
 _Text = TypeVar("_Text", str, bytes)
 _Value = TypeVar("_Value")
@@ -26,7 +26,7 @@ def remember(table: dict[_Text, _Value], key: _Text, value: _Value) -> None:
 
 def remember_shape(table: dict[_Shape, _Value], names: _Shape, shape: _Value) -> None:
     """Add what follows from a list of names, unless it is too long."""
-    if len(names) <= _SHAPE_NAMES_MAX and sum(map(len, names)) <= 4 * ENTRY_BYTES_MAX:
-        if len(table) >= _SHAPES_MAX:
+    if len(names) <= SHAPE_NAMES_MAX and sum(map(len, names)) <= 4 * ENTRY_BYTES_MAX:
+        if len(table) >= SHAPES_MAX:
             table.clear()
         table[names] = shape

@@ -5,30 +5,35 @@ first requests with a request line and a list of header names. From those a plan
 byte by byte, and where the values of the others begin. A head that a plan matches needs no parser.
 
 A plan never accepts a head that the parser rejects: the lines that stay the same have been accepted, in this order, and
-the others have the same name in front of printable ASCII. Framing is learned only where it is plain: POST, HTTP/1.1,
-`Content-Length` or no body, and a connection that stays open. Everything else is left to the parser, and so is a head
-that matches no plan.
+the others have the same name in front of UTF-8 without control characters. Framing is learned only where it is plain:
+POST, HTTP/1.1, and `Content-Length` or no body. Everything else is left to the parser, and so is a head that matches no
+plan.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from typing import Literal
 
 from knative.cloudevents.http_binding import SAFE
-from knative.memo import ENTRY_BYTES_MAX, remember_shape
+from knative.memo import ENTRY_BYTES_MAX, SHAPE_NAMES_MAX, SHAPES_MAX
 from web.http import headers
 
-_SLASH = ord("/")
-_LENGTH, _CONNECTION = b"content-length", b"connection"
+_LENGTH = b"content-length"
 #: Lines with these names make a request that is not planned.
-_UNUSUAL = frozenset((b"transfer-encoding", b"expect", b"content-encoding", b"upgrade", b"proxy-connection"))
-_SPACED = b' "%'
-#: Of a head that is learned from: a full table of the longest takes 14 MB with what is worked out from them.
+_UNUSUAL = frozenset((b"transfer-encoding", b"expect", b"content-encoding", b"proxy-connection"))
+#: The names of header lines. What decides whether the connection is kept belongs to the key as a whole.
+_names = re.compile(rb"\n((?i:connection:[^\r]*)|[^:]*)").findall
+_VALUE = rb"(?:[!-~\x80-\xff]++(?:[ \t]++[!-~\x80-\xff]++)*+)?+"
+_are_values = re.compile(rb"%b(?:\r%b)*+" % (_VALUE, _VALUE)).fullmatch
+#: Of a head that is learned from: a full table of the longest takes 20 MB with what is worked out from them.
 _HEAD_BYTES_MAX = 8 * ENTRY_BYTES_MAX
 
 _Key = tuple[bytes, ...]
-#: (request line, header names) -> plan. A plan is replaced when one more line turns out to differ.
-_plans: dict[_Key, HeadPlan] = {}
+#: (request line, header names) -> plan, which is replaced when one more line turns out to differ. None: the next head
+#: makes the plan, because a query may be another one each time. False: there is no plan.
+_plans: dict[_Key, HeadPlan | Literal[False] | None] = {}
 
 
 class HeadPlan:
@@ -42,6 +47,7 @@ class HeadPlan:
         "derived",
         "host",
         "host_at",
+        "keep",
         "length",
         "length_at",
         "names",
@@ -49,9 +55,9 @@ class HeadPlan:
         "varying",
     )
 
-    def __init__(self, lines: Sequence[bytes], varying: set[int]) -> None:
+    def __init__(self, lines: Sequence[bytes], varying: set[int], keep: bool) -> None:
         """`lines` of a head that the parser accepts, without the blank one; `varying`: positions in it of the lines
-        that differ."""
+        that differ; `keep`: the client allows another request on the connection."""
         pairs = self._pairs = [_pair(line) for line in lines[1:]]
         starts = [_start(line) if at in varying else line for at, line in enumerate(lines)]
         self._lines = lines
@@ -67,16 +73,16 @@ class HeadPlan:
         length = low.index(_LENGTH) if _LENGTH in low else None
         self.length = None if length is None else int(pairs[length][1])  #: None: there is no body
         self.length_at = -1 if length is None else self._varies(length)  #: likewise
+        self.keep = keep
         self.derived: object = None  #: what a view has worked out from it
 
     def _varies(self, at: int) -> int:
         return self.varying.index(at) if at in self.varying else -1
 
-    def match(self, data: bytes) -> tuple[list[bytes], int, bool] | None:
-        """Match the start of `data`. Returns the values of the lines that differ, in the order of `varying`, the size
-        of the head, and whether the values are plain: visible ASCII without `"` and `%`. None: this is another head."""
+    def match(self, data: bytes, pos: int) -> tuple[list[bytes], int, bool] | None:
+        """Match `data` from `pos` on. Returns the values of the lines that differ, in the order of `varying`, where the
+        head ends, and whether the values are plain: visible ASCII without `"` and `%`. None: this is another head."""
         values = []
-        pos = 0
         for block, size in self._blocks:
             if not data.startswith(block, pos):
                 return None
@@ -86,10 +92,11 @@ class HeadPlan:
             pos = end
         if not data.startswith(self._last, pos):
             return None
-        odd = b"".join(values).translate(None, SAFE)
-        if odd and (odd.translate(None, _SPACED) or any(value != value.strip(b" ") for value in values)):
+        joined = b"\r".join(values)
+        is_plain = len(joined.translate(None, SAFE)) < len(values)  # what joins them is left, and no more
+        if not is_plain and not are_values(joined):
             return None
-        return values, pos + len(self._last), not odd
+        return values, pos + len(self._last), is_plain
 
     def pairs(self, values: Sequence[bytes]) -> headers.Pairs:
         """Returns all header lines of a head for which `match` returned `values`, without space around them."""
@@ -102,46 +109,52 @@ class HeadPlan:
         """Returns the positions of the lines that differ in a plan that matches these lines too, which have the same
         names; None if another plan would match no more than this one."""
         differ = {at for at, (line, former) in enumerate(zip(lines, self._lines, strict=True)) if line != former}
-        if any(self.names[at - 1].lower() == _CONNECTION for at in differ):
-            return None
         varying = differ.union(at + 1 for at in self.varying)
         if len(varying) == len(self.varying) and all(_start(lines[at]) == _start(self._lines[at]) for at in varying):
             return None
         return varying
 
 
-def find(data: bytes) -> HeadPlan | None:
-    """Returns the plan for heads with the request line and the names of the head that `data` starts with, if it is
-    complete; the plan may not match."""
-    end = data.find(b"\r\n\r\n")
-    return None if end < 0 else _plans.get(_key(data[:end].split(b"\r\n")))
+def are_values(joined: bytes) -> bool:
+    """Returns whether these values, with a CR between two, are accepted by the parser, by us, and kept as they are."""
+    return _are_values(joined) is not None and headers.is_utf8(joined)
 
 
-def learn(lines: Sequence[bytes], url: bytes, pairs: headers.Pairs) -> None:
-    """Learn from a head that the parser has accepted, with this URL and these header lines in it: among them one Host
-    and at most one Content-Length."""
-    if lines[0] != b"POST %b HTTP/1.1" % url or url[0] != _SLASH:
-        return
-    key = _key(lines)
-    former = _plans.get(key)
-    varying = set[int]() if former is None else former.widened(lines)
-    if varying is not None and _is_ordinary(lines, pairs):
-        remember_shape(_plans, key, HeadPlan(lines, varying))
+def find(data: bytes, start: int) -> tuple[_Key | None, HeadPlan | None]:
+    """Returns for the head in `data` from `start` on the key to learn by, and the plan for heads with this request line
+    and these names, which may not match. No key: the head is not complete, or one that is not planned."""
+    if not data.startswith(b"POST /", start):
+        return None, None
+    end = data.find(b"\r\n\r\n", start, start + _HEAD_BYTES_MAX)
+    if end < 0 or data.find(b"chunked", start, end) >= 0:  # most of what is not planned
+        return None, None
+    line = data.find(b"\r", start)
+    key = (data[start:line], *_names(data, line, end))
+    plan = _plans.get(key)
+    return (None, None) if plan is False else (key, plan)
 
 
-def _is_ordinary(lines: Sequence[bytes], pairs: headers.Pairs) -> bool:
-    if sum(map(len, lines)) > _HEAD_BYTES_MAX:
-        return False
-    if [_pair(line) for line in lines[1:]] != headers.strip(pairs):
-        return False
-    low = [name.lower() for name, _ in pairs]
-    return _UNUSUAL.isdisjoint(low) and all(
-        value.lower() == b"keep-alive" for name, value in pairs if name.lower() == _CONNECTION
+def learn(key: _Key, lines: Sequence[bytes], url: bytes, pairs: headers.Pairs, keep: bool) -> None:
+    """Learn from a head that the parser has accepted. `key`: of `find`, for these lines. What the parser has seen in
+    them: `url`, `pairs`, among them one Host and at most one Content-Length, and whether to `keep` the connection."""
+    plan = _plans.get(key)
+    if key in _plans:
+        varying = plan.widened(lines) if plan else set()
+        if varying is None or [_pair(line) for line in lines[1:]] != pairs:
+            return
+        plan = _is_ordinary(key, url) and HeadPlan(lines, varying, keep)
+    elif len(_plans) >= SHAPES_MAX:
+        _plans.clear()
+    _plans[key] = plan
+
+
+def _is_ordinary(key: _Key, url: bytes) -> bool:
+    first, *names = key
+    return (
+        first == b"POST %b HTTP/1.1" % url
+        and len(names) <= SHAPE_NAMES_MAX
+        and _UNUSUAL.isdisjoint(map(bytes.lower, names))
     )
-
-
-def _key(lines: Sequence[bytes]) -> _Key:
-    return (lines[0], *[line.partition(b":")[0] for line in lines[1:]])
 
 
 def _pair(line: bytes) -> tuple[bytes, bytes]:

@@ -94,10 +94,17 @@ def is_valid_host(value: bytes) -> bool:
 def check_text(pairs: Sequence[tuple[bytes, bytes]]) -> None:
     """Checks a head that is not all ASCII: raises HttpRejection if a value is not UTF-8."""
     for name, value in pairs:
-        try:
-            value.decode()
-        except UnicodeDecodeError:
-            raise HttpRejection(400, f"header {name.decode('latin-1')} is not UTF-8") from None
+        if not is_utf8(value):
+            raise HttpRejection(400, f"header {name.decode('latin-1')} is not UTF-8")
+
+
+def is_utf8(value: bytes) -> bool:
+    """Returns whether a value is UTF-8, as ASCII is."""
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def strip(pairs: Iterable[tuple[bytes, bytes]]) -> Pairs:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from web.http.head_plan import HeadPlan
-from web.http.headers import Pairs, strip
+from web.http.headers import Pairs
 
 
 class RawRequest:
@@ -38,5 +38,5 @@ class RawRequest:
         self.keep = keep  #: another request may follow on this connection
 
     def pairs(self) -> Pairs:
-        """Returns the header lines one by one, without white space around values, as a new list."""
-        return strip(self._pairs) if self.plan is None else self.plan.pairs(self.values)
+        """Returns the header lines one by one, without white space around values."""
+        return self._pairs if self.plan is None else self.plan.pairs(self.values)

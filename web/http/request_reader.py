@@ -6,8 +6,8 @@ The careful way cuts the input where a head or a body ends before it goes into t
 is always known, limits are exact, and what the client sends ahead does not reach the parser before its turn. Both the
 parser and this module follow the framing. If they disagree on the last byte of a request, it is rejected.
 
-A head that comes in one piece and matches a plan (`web/http/head_plan`), with nothing sent ahead, needs no parser. All
-others are read the careful way, and plans are learned from them.
+A head that comes in one piece and matches a plan (`web/http/head_plan`) needs no parser. All others are read the
+careful way, and plans are learned from them.
 """
 
 from __future__ import annotations
@@ -91,16 +91,18 @@ class RequestReader:
 
         Afterwards `state` says what is there. Raises HttpRejection; then only `close` may follow.
         """
-        if start == 0 and self.state is IDLE:
+        key = None
+        if self.state is IDLE:
             plan = self._plan
-            matched = plan.match(data) if plan is not None else None
+            matched = plan.match(data, start) if plan is not None else None
             if matched is None:
-                self._plan = plan = head_plan.find(data)
-                matched = plan.match(data) if plan is not None else None
-            if plan is not None and matched is not None and self._read_by_plan(data, plan, *matched):
-                return len(data)
+                key, plan = head_plan.find(data, start)
+                self._plan = plan
+                matched = plan.match(data, start) if plan is not None else None
+            if plan is not None and matched is not None and (stop := self._read_by_plan(data, start, plan, *matched)):
+                return stop
         try:
-            return self._read_body(data, start) if self.state is BODY else self._read_head(data, start)
+            return self._read_body(data, start) if self.state is BODY else self._read_head(data, start, key)
         except httptools.HttpParserCallbackError:  # a fault of ours, not of the client
             raise
         except httptools.HttpParserInvalidMethodError as error:
@@ -144,7 +146,7 @@ class RequestReader:
         self._body = self._plan = self._planned = None
         self._parser = cast(httptools.HttpRequestParser, None)  # break the reference cycle through its callbacks
 
-    def _read_head(self, data: bytes, start: int) -> int:
+    def _read_head(self, data: bytes, start: int, key: tuple[bytes, ...] | None) -> int:
         end = data.find(_BLANK_LINE, start)
         if self.state is HEAD or end < 0:
             return self._read_part(data, start, end)
@@ -176,44 +178,48 @@ class RequestReader:
         line = head.find(b"\r\n")
         self._current = head[line - len(_VERSION) : line] == _VERSION
         self._end_head()
-        if start == 0 and self._current:
-            head_plan.learn(head[:-4].split(b"\r\n"), url, pairs)
+        if key is not None:
+            keep = self._keep if self._complete else self._parser.should_keep_alive()
+            head_plan.learn(key, head[:-4].split(b"\r\n"), url, pairs, keep)
         return self._read_body(data, stop) if self.state is BODY and not whole else stop
 
-    def _read_by_plan(self, data: bytes, plan: HeadPlan, values: list[bytes], start: int, is_plain: bool) -> bool:
-        """Read a request whose head, `data[:start]`, matches a plan, and the part of its body in `data`. Returns False,
-        and has read nothing, if the request is one for the parser."""
+    def _read_by_plan(
+        self, data: bytes, start: int, plan: HeadPlan, values: list[bytes], at: int, is_plain: bool
+    ) -> int:
+        """Read a request whose head, `data[start:at]`, matches a plan, and the part of its body in `data`. Returns the
+        position after it. 0: nothing is read, because the request is one for the parser."""
         config = self._config
-        if start > self._careful_bytes or len(plan.names) > config.header_count_max:
-            return False
+        if at - start > self._careful_bytes or len(plan.names) > config.header_count_max:
+            return 0
         host = plan.host
         if plan.host_at >= 0:
             host = values[plan.host_at]
             if not headers.is_valid_host(host):
-                return False
+                return 0
         length = plan.length
         if plan.length_at >= 0:
             digits = values[plan.length_at]
             if not digits.isdigit() or len(digits) > headers.LENGTH_DIGITS_MAX:
-                return False
+                return 0
             length = int(digits)
-        left = (length or 0) + start - len(data)
-        if left < 0 or (length is not None and length > config.event_bytes_max):
-            return False
+        stop = at + (length or 0)
+        if stop - at > config.event_bytes_max:
+            return 0
         self._planned = plan
         self._method, self._target, self._host = b"POST", plan.target, host
         self._values, self._is_plain = values, is_plain
-        self._keep = self._current = True
-        self.head_bytes = start
-        self._body = None if length is None else data[start:]
-        if left:
-            self.state = BODY
-            self._remaining_bytes = left
-            self._walk = None
-            self._expects = False
-        else:
+        self._keep, self._current = plan.keep, True
+        self.head_bytes = at - start
+        self._body = None if length is None else data[at:stop]
+        left = stop - len(data)
+        if left <= 0:
             self.state = COMPLETE
-        return True
+            return stop
+        self.state = BODY
+        self._remaining_bytes = left
+        self._walk = None
+        self._expects = False
+        return len(data)
 
     def _begin_parts(self) -> None:
         self._forget()
@@ -309,11 +315,13 @@ class RequestReader:
         method = self._parser.get_method()
         if method == b"CONNECT":
             raise HttpRejection(405, "CONNECT is not supported", (("allow", headers.ALLOW),))
-        again = headers.without_upgrade(method, self._url, self._parser.get_http_version(), self._pairs)
+        pairs = self._pairs
+        again = headers.without_upgrade(method, self._url, self._parser.get_http_version(), pairs)
         self._parser = httptools.HttpRequestParser(self)
         self._url, self._pairs, self._complete = b"", [], False
         self._parser.feed_data(again)
-        return self._pairs
+        self._pairs = pairs
+        return pairs
 
     def _read_body(self, data: bytes, start: int) -> int:
         size = len(data)

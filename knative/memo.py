@@ -13,7 +13,6 @@ SHAPES_MAX, SHAPE_NAMES_MAX = 512, 48
 
 _Text = TypeVar("_Text", str, bytes)
 _Value = TypeVar("_Value")
-_Shape = TypeVar("_Shape", tuple[str, ...], tuple[bytes, ...])
 
 
 def remember(table: dict[_Text, _Value], key: _Text, value: _Value) -> None:
@@ -24,7 +23,7 @@ def remember(table: dict[_Text, _Value], key: _Text, value: _Value) -> None:
         table[key] = value
 
 
-def remember_shape(table: dict[_Shape, _Value], names: _Shape, shape: _Value) -> None:
+def remember_shape(table: dict[tuple[str, ...], _Value], names: tuple[str, ...], shape: _Value) -> None:
     """Add what follows from a list of names, unless it is too long."""
     if len(names) <= SHAPE_NAMES_MAX and sum(map(len, names)) <= 4 * ENTRY_BYTES_MAX:
         if len(table) >= SHAPES_MAX:

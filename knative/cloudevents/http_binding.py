@@ -29,6 +29,7 @@ __all__ = [
     "REPLY_DEPTH",
     "SAFE",
     "BadEvent",
+    "decoded",
     "encode_value",
     "is_known_content_type",
     "is_pass_through",
@@ -215,6 +216,19 @@ def is_raw_uri(text: bytes) -> bool:
     return text.count(b"%") != text.count(b"%25") or not is_uri_reference(unquote_to_bytes(text))
 
 
+def _unquoted(text: bytes) -> bytes:
+    return _backslash.sub(rb"\1", text[1:-1]) if len(text) > 1 and text[:1] == b'"' == text[-1:] else text
+
+
+def decoded(name: str, text: bytes) -> bytes:
+    """Returns what the value of a header stands for. `name`: in the record. It may not be valid text, and not for a URI
+    that is raw."""
+    if name[:3] != "ce_":
+        return text.replace(b"\t", b" ")  # a tab is legal between the parts of a list, but not in our text
+    text = _unquoted(text)
+    return unquote_to_bytes(text) if b"%" in text else text
+
+
 def _decode(record: dict[str, bytes]) -> None:
     """Decode the attributes in place. Raises BadEvent for values that are not valid text."""
     raw_uris = []
@@ -222,16 +236,11 @@ def _decode(record: dict[str, bytes]) -> None:
     for name, value in record.items():
         text = value.strip(b" \t")
         if text.translate(None, SAFE):
-            if name[:3] != "ce_":
-                text = text.replace(b"\t", b" ")  # a tab is legal between the parts of a list, but not in our text
+            if name in uris and b"%" in (uri := _unquoted(text)) and is_raw_uri(uri):
+                raw_uris.append(name[3:].encode())
+                text = uri
             else:
-                if len(text) > 1 and text[:1] == b'"' == text[-1:]:
-                    text = _backslash.sub(rb"\1", text[1:-1])
-                if b"%" in text:
-                    if name in uris and is_raw_uri(text):
-                        raw_uris.append(name[3:].encode())
-                    else:
-                        text = unquote_to_bytes(text)
+                text = decoded(name, text)
             fault = fault_of_text(text)
             if fault:
                 raise BadEvent(shown(name.removeprefix("ce_")), fault)

@@ -250,7 +250,7 @@ def record_of(request: RawRequest) -> Record:
     plan, record = request.plan, None
     if plan is not None and isinstance(plan.derived, RecordPlan):
         record = plan.derived.record(request.values, request.is_plain, request.body)
-    elif plan is not None:
+    elif plan is not None and plan.derived is None:
         record, plan.derived = planned(request.pairs(), plan.varying, request.body)
     return to_record(request.pairs(), request.body) if record is None else record
 

@@ -17,3 +17,11 @@ def test_long_key_is_not_kept() -> None:
     memo.remember(table, b"a" * memo.ENTRY_BYTES_MAX, None)
     memo.remember(table, b"a" * (memo.ENTRY_BYTES_MAX + 1), None)
     assert list(table) == [b"a" * memo.ENTRY_BYTES_MAX]
+
+
+def test_shape_is_kept_unless_it_is_long() -> None:
+    table: dict[tuple[str, ...], int] = {}
+    memo.remember_shape(table, ("a", "b"), 1)
+    memo.remember_shape(table, tuple(str(number) for number in range(1000)), 2)
+    memo.remember_shape(table, ("a", "b" * (4 * memo.ENTRY_BYTES_MAX)), 3)
+    assert table == {("a", "b"): 1}

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import httptools
 
-from knative.cloudevents.http_binding import Record, is_plain, to_record
+from knative.cloudevents.http_binding import SAFE, Record, to_record
 from knative.cloudevents.record_plan import planned
+from web.http.head_plan import are_values
 
 Pairs = Sequence[tuple[bytes, bytes]]
 
@@ -38,11 +39,9 @@ def record_like(former: Pairs, values: Sequence[bytes], varying: Sequence[int], 
     for at, value in zip(varying, values, strict=True):
         pairs[at] = (pairs[at][0], value)
     _, plan = planned(former, varying, body)
-    stripped = [value.strip(b" ") for value in values]
-    if plan is not None and not b"".join(stripped).translate(
-        None, bytes(range(0x20, 0x7F))
-    ):  # others match no head plan
-        record = plan.record(stripped, all(map(is_plain, stripped)), body)
+    stripped = [value.strip(b" \t") for value in values]
+    if plan and are_values(b"\r".join(stripped)):  # others match no head plan
+        record = plan.record(stripped, not b"".join(stripped).translate(None, SAFE), body)
         if record is not None:
             return record
     return to_record(pairs, body)

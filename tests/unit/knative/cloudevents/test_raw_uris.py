@@ -117,3 +117,15 @@ def test_what_is_not_a_uri_is_encoded_whatever_the_record_says(value: bytes) -> 
 def test_raw_uri_cannot_break_out_of_its_line() -> None:
     with pytest.raises(Unreadable):
         _sent([*_RECORD, ("ce_source", b"/a%20\r\nevil: 1"), (RAW_URIS, b"source")])
+
+
+def test_attribute_that_is_no_uri_in_this_version_is_not_named_as_raw() -> None:
+    """The version is written so that it is known only after decoding."""
+    old = [(b"ce-id", b"1"), (b"ce-source", b"/s"), (b"ce-type", b"t"), (b"ce-specversion", b"%30.3")]
+    assert dict(to_record([*old, (b"ce-dataschema", b"a b")], None)[0]) == {
+        "ce_id": b"1",
+        "ce_source": b"/s",
+        "ce_type": b"t",
+        "ce_specversion": b"0.3",
+        "ce_dataschema": b"a b",
+    }

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knative.cloudevents.http_binding import BadEvent, to_record
+from knative.cloudevents.record_plan import planned
 from tests.support.profiles import examples
 from tests.unit.web.http.checked_states import CheckedReader
 from tests.unit.web.http.reading import Forgetful
@@ -107,3 +108,16 @@ def test_events_in_a_row_are_read_and_mapped_as_each_by_itself(requests: list[by
         assert outcome(reader, data, False) == by_itself, data
         if isinstance(by_itself, str) or not by_itself[0][4]:
             reader = CheckedReader(DriverConfig())
+
+
+def test_structured_events_are_not_tried_for_a_plan_again() -> None:
+    head_plan._plans.clear()
+    reader = CheckedReader(DriverConfig())
+    lines = b"Host: h\r\ncontent-type: application/cloudevents+json\r\nx: %d\r\ncontent-length: %d"
+    for number in range(5):
+        data = b"POST /c HTTP/1.1\r\n" + lines % (number, len(BODY)) + b"\r\n\r\n" + BODY
+        reader.read(data, 0)
+        request = reader.take()
+        with patch("web.ingress.view.planned", planned if number < 4 else None):
+            assert record_of(request) == to_record(request.pairs(), BODY)
+    assert request.plan

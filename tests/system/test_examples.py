@@ -58,7 +58,10 @@ ENDLESS = {
 #: Examples that do not end with 0 -> what they end with, and what they say.
 ENDS_WITH = {
     "penstock traffic --since 7d --until 1d": (1, "There are no traffic tables in .penstock/traffic."),
-    "penstock topology --diff report/topology.json --fail-on warning": (1, "There are no differences."),
+    "penstock topology --diff report/topology.json --fail-on warning": (
+        1,
+        "nothing is new, gone, or different by half or more",
+    ),
     "penstock dlq redrive --subscription default/picky --rate 20/s": (1, "the answer was 500"),
     'penstock dlq redrive --channel default/quickstart --reason "answer was 500" --since 2h': (1, "redriven before 0"),
     "penstock dlq redrive --all --limit 100 --in-flight 10 --yes -o json": (1, '"redriven": 0'),

@@ -74,7 +74,7 @@ def show_difference(difference: Difference) -> None:
         _print(console, PARTIAL)
     console.print()
     if difference.empty:
-        _print(console, "There are no differences.")
+        _print(console, "Otherwise nothing is new, gone, or different by half or more.")
         return
     for finding in difference.findings_new:
         console.print()

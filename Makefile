@@ -3,8 +3,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# What is installed: to run it; with Spark and reports; what unit tests need; and all that tests and checks need.
+# What is installed: to run it; with reports; with Spark too; what unit tests need; and all that tests and checks need.
 RUN := $(VENV)/.run
+REPORT := $(VENV)/.report
 ANALYTICS := $(VENV)/.analytics
 DEV := $(VENV)/.dev
 STAMP := $(VENV)/.up-to-date
@@ -41,10 +42,10 @@ demo: $(RUN) ## Send 1,000 events through it without a terminal; the last line i
 
 TRAFFIC_S ?= 60
 
-demo-topology: $(ANALYTICS) ## Create a topology with faults, send events for a minute (TRAFFIC_S=60), and report the faults
+demo-topology: $(REPORT) ## Create a topology with faults, send events for a minute (TRAFFIC_S=60), and report the faults
 	@$(BIN)/python -m app.cli.demos.topology --seconds $(TRAFFIC_S)
 
-demo-console: $(ANALYTICS) ## Serve the console over a topology with faults and two minutes of traffic; says where to look
+demo-console: $(REPORT) ## Serve the console over a topology with faults and two minutes of traffic; says where to look
 	@$(BIN)/python -m app.cli.demos.console
 
 demo-census: $(ANALYTICS) ## Count census-like files through Kafka, Spark and a Faust table, with kills; the last line is JSON
@@ -184,17 +185,21 @@ $(RUN): requirements.lock pyproject.toml setup.py
 	@$(INSTALL) $< $(if $(PENSTOCK_KAFKA)$(filter --kafka --kafka=%,$(UP)),,--java) $(if $(UP),,$(if $(filter up,$(MAKECMDGOALS)),--ports))
 	@touch $@
 
+$(REPORT): requirements-report.lock pyproject.toml setup.py
+	@$(INSTALL) $< --java
+	@touch $(RUN) $@
+
 $(ANALYTICS): requirements-all.lock pyproject.toml setup.py
 	@$(INSTALL) $< --java --ask "Spark, GraphFrames and the libraries of reports: about 560 MB"
-	@touch $(RUN) $@
+	@touch $(RUN) $(REPORT) $@
 
 $(DEV): requirements-dev.lock pyproject.toml setup.py
 	@$(INSTALL) $<
-	@touch $(RUN) $@
+	@touch $(RUN) $(REPORT) $@
 
 $(STAMP): requirements-all.lock $(DEV)
 	@$(INSTALL) $<
-	@touch $(RUN) $(ANALYTICS) $@
+	@touch $(RUN) $(REPORT) $(ANALYTICS) $@
 
 $(SITE): requirements-site.lock $(STAMP)
 	@$(BIN)/python -m pip install --quiet --no-compile --no-deps --require-hashes -r $<

@@ -75,7 +75,9 @@ def token(
     targets = {key: listed for key, listed in (("channels", channels), ("brokers", brokers)) if listed}
     entry = {"name": name, "sha256": hashlib.sha256(made.encode()).hexdigest(), **targets}
     if problems := parse_tokens([entry], keys)[1]:
-        raise UsageError(f"This is not a valid token: {problems[0].partition(': ')[2]}.", "See penstock token --help.")
+        raise UsageError(
+            f"This is not a valid token: {problems[0].partition(': ')[2]}.", "See `penstock token --help`."
+        )
     text = yaml.safe_dump([entry], sort_keys=False)
     if file is not None:
         _append(file, text, read_names if console else read_tokens)

@@ -88,6 +88,8 @@ class Directory:
 
     def check(self) -> None:
         """Raises UsageError if the directory does not exist or cannot be read."""
+        if self._root.is_file():
+            raise UsageError(f"{str(self._root)!r} is a file, not a directory.", "Name the directory that it is in.")
         if not self._root.is_dir():
             raise UsageError(
                 f"The resources directory {str(self._root)!r} does not exist.",

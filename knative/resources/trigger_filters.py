@@ -145,7 +145,7 @@ def _pairs(reader: ObjectReader, dialect: str, size: _Size, *, empty_allowed: bo
             hint = f"begin with a lower-case letter, and use such letters and digits, as in `type`{cesql_can}"
             reader.problem(dialect, what, hint)
         elif not text and not empty_allowed and (*reader.path, dialect, name) not in reported:
-            reader.problem(dialect, f"the value of {name!r} is empty", "write the text that the attribute has")
+            reader.problem(dialect, f"has an empty value for {name!r}", "write the text that the attribute has")
     return tuple(texts.items())
 
 

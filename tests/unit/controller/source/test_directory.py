@@ -165,7 +165,7 @@ def test_missing_directory_is_a_sentence_at_start(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"does not exist\. Create it"):
         Directory(tmp_path / "nowhere").check()
     (tmp_path / "file").write_text("")
-    with pytest.raises(UsageError):
+    with pytest.raises(UsageError, match=r"file' is a file, not a directory\. Name the directory"):
         Directory(tmp_path / "file").check()
 
 

@@ -43,7 +43,7 @@ def test_valid_filter_is_read(text: str, filter_: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("filters: [{exact: {type: ''}}]", "spec.filters[0].exact: the value of 'type' is empty"),
+        ("filters: [{exact: {type: ''}}]", "spec.filters[0].exact: has an empty value for 'type'"),
         ("filters: [{exact: {'': x}}]", "spec.filters[0].exact: has an empty attribute name"),
         ("filter: {attributes: {'': x}}", "spec.filter.attributes: has an empty attribute name"),
         ("filter: {attributes: {Type: x}}", "spec.filter.attributes: 'Type' is not a valid attribute name"),

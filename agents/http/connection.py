@@ -114,9 +114,8 @@ class Connection(asyncio.Protocol):
         self._listener = owner
         self._state = AnswerState.ENDED  # of no request: the first one begins as every other
         self._body: bytes | bytearray = b""
-        self._answer = (
-            b""  # the latest, if the next may be compared with it: `_status`, `_headers` and `_keep` are its own
-        )
+        #: The latest, if the next may be compared with it: `_status`, `_headers` and `_keep` are its own.
+        self._answer = b""
         self._answer_body: bytes | bytearray = b""
         self._used = False  # an answer was read on this connection before
         self._over_limit = False  # the body is longer than its limit, and is not read on

@@ -25,6 +25,7 @@ _LENGTH = b"content-length"
 _UNUSUAL = frozenset((b"transfer-encoding", b"expect", b"content-encoding", b"proxy-connection"))
 #: The names of header lines. What decides whether the connection is kept belongs to the key as a whole.
 _names = re.compile(rb"\n((?i:connection:[^\r]*)|[^:]*)").findall
+_PLAIN = SAFE + b"\r"
 _VALUE = rb"(?:[!-~\x80-\xff]++(?:[ \t]++[!-~\x80-\xff]++)*+)?+"
 _are_values = re.compile(rb"%b(?:\r%b)*+" % (_VALUE, _VALUE)).fullmatch
 #: Of a head that is learned from: a full table of the longest takes 20 MB with what is worked out from them.
@@ -93,10 +94,10 @@ class HeadPlan:
         if not data.startswith(self._last, pos):
             return None
         joined = b"\r".join(values)
-        is_plain = len(joined.translate(None, SAFE)) < len(values)  # what joins them is left, and no more
-        if not is_plain and not are_values(joined):
+        odd = joined.translate(None, _PLAIN)
+        if odd and not are_values(joined):
             return None
-        return values, pos + len(self._last), is_plain
+        return values, pos + len(self._last), not odd
 
     def pairs(self, values: Sequence[bytes]) -> headers.Pairs:
         """Returns all header lines of a head for which `match` returned `values`, without space around them."""

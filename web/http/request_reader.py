@@ -202,15 +202,18 @@ class RequestReader:
             if not digits.isdigit() or len(digits) > headers.LENGTH_DIGITS_MAX:
                 return 0
             length = int(digits)
-        stop = at + (length or 0)
-        if stop - at > config.event_bytes_max:
-            return 0
+        stop, body = at, None
+        if length is not None:
+            if length > config.event_bytes_max:
+                return 0
+            stop = at + length
+            body = data[at:stop]
         self._planned = plan
         self._method, self._target, self._host = b"POST", plan.target, host
         self._values, self._is_plain = values, is_plain
         self._keep, self._current = plan.keep, True
         self.head_bytes = at - start
-        self._body = None if length is None else data[at:stop]
+        self._body = body
         left = stop - len(data)
         if left <= 0:
             self.state = COMPLETE

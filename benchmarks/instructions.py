@@ -52,6 +52,8 @@ from app.worker.producer.config import ProducerConfig
 from app.worker.producer.kafka_producer import KafkaProducer
 from app.worker.system_clock import SystemClock
 from benchmarks.events import Events
+from knative.cloudevents import json_format
+from knative.cloudevents.http_binding import to_record
 from knative.cloudevents.record_headers import record_headers
 from knative.cloudevents.request_plan import planned_request
 from knative.contract.records import Channel, Subscription
@@ -168,8 +170,12 @@ def _way_in(producer: KafkaProducer, metrics: Metrics) -> Mapping[str, Callable[
         reader.read(request, 0)
         return reader.take()
 
-    taken = [read(request) for request in requests]
+    for _ in range(2):  # the first requests make the plan
+        taken = [read(request) for request in requests]
     records = [record_of(request) for request in taken]
+
+    envelope = json_format.write({**dict(records[0][0][:-1]), "content-type": b"application/json"}, b'{"a": [1, "b"]}')
+    structured = [(b"host", b"h"), (b"content-type", b"application/cloudevents+json")]
 
     def produce() -> None:
         for headers, key, value in records:
@@ -187,6 +193,7 @@ def _way_in(producer: KafkaProducer, metrics: Metrics) -> Mapping[str, Callable[
     return {
         "in: a request is read": lambda: [read(request) for request in requests],
         "in: a request becomes a record": lambda: [record_of(request) for request in taken],
+        "in: a structured event becomes a record": lambda: [to_record(structured, envelope) for _ in requests],
         "in: a record is sent and acknowledged": produce,
         "in: all of it, from bytes to the answer": way_in,
     }

@@ -135,11 +135,12 @@ def find(data: bytes, start: int) -> tuple[_Key | None, HeadPlan | None]:
     return (None, None) if plan is False else (key, plan)
 
 
-def learn(key: _Key, lines: Sequence[bytes], url: bytes, pairs: headers.Pairs, keep: bool) -> None:
-    """Learn from a head that the parser has accepted. `key`: of `find`, for these lines. What the parser has seen in
-    them: `url`, `pairs`, among them one Host and at most one Content-Length, and whether to `keep` the connection."""
+def learn(key: _Key, head: bytes, url: bytes, pairs: headers.Pairs, keep: bool) -> None:
+    """Learn from a head that the parser has accepted. `key`: of `find`, for this head. What the parser has seen in
+    it: `url`, `pairs`, among them one Host and at most one Content-Length, and whether to `keep` the connection."""
     plan = _plans.get(key)
     if key in _plans:
+        lines = head[:-4].split(b"\r\n")
         varying = plan.widened(lines) if plan else set()
         if varying is None or [_pair(line) for line in lines[1:]] != pairs:
             return

@@ -180,7 +180,7 @@ class RequestReader:
         self._end_head()
         if key is not None:
             keep = self._keep if self._complete else self._parser.should_keep_alive()
-            head_plan.learn(key, head[:-4].split(b"\r\n"), url, pairs, keep)
+            head_plan.learn(key, head, url, pairs, keep)
         return self._read_body(data, stop) if self.state is BODY and not whole else stop
 
     def _read_by_plan(

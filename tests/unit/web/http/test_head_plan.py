@@ -113,13 +113,13 @@ def test_client_that_waits_for_continue_is_not_planned() -> None:
 
 
 def test_nothing_is_learned_where_the_parser_saw_other_lines() -> None:
-    lines, pairs = [b"POST /c HTTP/1.1", b"Host: a", b"x: 1"], [(b"Host", b"a"), (b"x", b"1")]
-    key, _ = head_plan.find(b"\r\n".join(lines) + b"\r\n\r\n", 0)
+    head, pairs = b"POST /c HTTP/1.1\r\nHost: a\r\nx: 1\r\n\r\n", [(b"Host", b"a"), (b"x", b"1")]
+    key, _ = head_plan.find(head, 0)
     assert key == (b"POST /c HTTP/1.1", b"Host", b"x")
     for url, seen in ((b"/c", [*pairs, (b"y", b"2")]), (b"/d", pairs)):
         head_plan._plans.clear()
         for _ in range(3):
-            head_plan.learn(key, lines, url, seen, True)
+            head_plan.learn(key, head, url, seen, True)
         assert not head_plan._plans[key]
 
 

@@ -5,7 +5,7 @@
 | `reply-loop`, `self-reply` | critical; info if a filter decides | events come back through replies or deliveries |
 | `reply-chain` | info; critical if it happened | replies of a broker's triggers come back to them |
 | `dead-letter-loop` | critical | dead letters come back to the channel where they failed |
-| `not-ready` | critical | a subscription that is not served, or only in part |
+| `not-ready` | critical; warning if no file has it | a subscription that is not served, or only in part |
 | `no-worker` | critical | no worker runs (one finding for all) |
 | `unbalanced` | warning | fewer events settled and waiting than were accepted |
 | `no-dead-letters` | warning | events that fail are dropped |
@@ -36,7 +36,7 @@ from analytics.topology.engines.queries import GraphAnswers, Loop, listed
 from analytics.topology.event_types import about_types
 from analytics.topology.model.document import LISTED_MAX, SEVERITIES, Finding, Flow, Severity, edge_id
 from analytics.topology.model.facts import Facts, SubscriptionFacts, slack
-from analytics.topology.model.inputs import Inputs
+from analytics.topology.model.inputs import Inputs, State
 from analytics.topology.model.names import name
 from analytics.topology.single_points import alone
 from knative.delivery.verdicts import REPLY_LOOP, RETURNS
@@ -175,33 +175,33 @@ def _dead_loops(loops: Iterable[Loop]) -> Iterator[Finding]:
 
 def _unserved(inputs: Inputs, facts: Facts) -> Iterator[Finding]:
     """Finds subscriptions that are not served. If no worker runs, one finding replaces those of all subscriptions."""
-    count = len(facts.consumers)
-    if not count:
-        return
-    if not inputs.workers:
+    if facts.consumers and not inputs.workers:
         yield Finding(
             "no-worker:",
             "no-worker",
             Severity.CRITICAL,
             "No worker runs: nothing is delivered",
             (),
-            (f"None of the {count} subscriptions is served. The map shows the contract only.",),
+            (f"None of the {len(facts.consumers)} subscriptions is served. The map shows the contract only.",),
             "Start a worker: penstock worker, or penstock up.",
         )
         return
     for consumer in facts.consumers:
-        state = inputs.states.get(consumer.subscription.uid)
-        if state is not None and state.ready == "True":
+        subscription = consumer.subscription
+        state = inputs.states.get(subscription.uid, State("Unknown", "No worker has reported its state."))
+        if state.ready == "True":
             continue
-        why = state.message if state is not None else "No worker has reported its state."
+        cure = "See `penstock status` and the workers' logs. This is normal shortly after a start or a change."
+        if subscription.unlisted:
+            cure = f"Add its file again, or delete it with `penstock remove {subscription.title}`."
         yield Finding(
             f"not-ready:{consumer.id}",
             "not-ready",
-            Severity.CRITICAL,
+            Severity.WARNING if subscription.unlisted else Severity.CRITICAL,
             f"{name(consumer.id)} is not ready",
             (consumer.id, consumer.channel),
-            (why or "Ready is Unknown.",),
-            "See `penstock status` and the workers' logs. This is normal shortly after a start or a change.",
+            (state.message or "Ready is Unknown.",),
+            cure,
         )
 
 

@@ -221,6 +221,14 @@ def test_no_worker_is_one_finding() -> None:
     assert "not-ready" not in rules
 
 
+def test_subscription_without_a_file_is_a_warning_with_its_cure() -> None:
+    world = World().channel("a").subscription("s", "a", "http://x", state=State("False", "no file contains it"))
+    world.subscriptions = [replace(world.subscriptions[0], unlisted=True)]
+    finding = faults(world)["not-ready:subscription:test/s"]
+    assert (finding.severity, finding.evidence) == (Severity.WARNING, ("no file contains it",))
+    assert finding.remedy == "Add its file again, or delete it with `penstock remove Subscription/test/s`."
+
+
 def test_subscription_of_a_deleted_channel() -> None:
     assert faults(World().channel("a").subscription("s", "nowhere/b", "http://x")).keys() >= {
         "lost-channel:subscription:test/s"

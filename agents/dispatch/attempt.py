@@ -18,8 +18,7 @@ from dataclasses import dataclass, replace
 from agents.dispatch.hops import Hops, TooManyHops
 from agents.dispatch.reply_store import posted_headers_of
 from agents.http.pool import ConnectionPool, SendError
-from knative.cloudevents.kafka_binding import to_json_request
-from knative.cloudevents.request_plan import planned_request
+from knative.cloudevents.request_plan import planned_json_request, planned_request
 from knative.contract.records import TRIGGER, Subscription
 from knative.delivery.attempt import Outcome, Recipient
 from knative.delivery.policy import Addressable, DeliveryFormat
@@ -50,7 +49,7 @@ async def post(pool: ConnectionPool, clock: Clock, hops: Hops, request: Request)
     """Make one request over the pool of its destination. Raises Unreadable if the record is not a CloudEvent."""
     subscription, recipient = request.subscription, request.recipient
     structured = recipient is Recipient.SUBSCRIBER and subscription.delivery.format is DeliveryFormat.JSON
-    make = hops.counted(to_json_request if structured else planned_request, request.destination)
+    make = hops.counted(planned_json_request if structured else planned_request, request.destination)
     url, number = request.destination.shown_uri, request.number
     try:
         data = make(pool.prefix(subscription.namespace), request.headers, request.value)

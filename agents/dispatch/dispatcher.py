@@ -34,8 +34,8 @@ from agents.listeners.base import Hooks
 from agents.offsets.commits import Commits
 from agents.offsets.partition import Delivery, PartitionState
 from agents.ordering.scheduler import Scheduler
-from knative.cloudevents.kafka_binding import Unreadable, to_json_request
-from knative.cloudevents.request_plan import planned_request
+from knative.cloudevents.kafka_binding import Unreadable
+from knative.cloudevents.request_plan import planned_json_request, planned_request
 from knative.contract.records import Subscription
 from knative.delivery.attempt import Outcome
 from knative.delivery.policy import Addressable, DeliveryFormat
@@ -165,7 +165,7 @@ class Dispatcher:
     def _renew_request(self) -> None:
         """Bind what makes requests, here and again when the addresses of the installation change."""
         subscription = self.subscription
-        make = to_json_request if subscription.delivery.format is DeliveryFormat.JSON else planned_request
+        make = planned_json_request if subscription.delivery.format is DeliveryFormat.JSON else planned_request
         self._to_request = self._hops.counted(make, subscription.subscriber)
 
     def _renew_prefix(self) -> None:

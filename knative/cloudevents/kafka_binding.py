@@ -10,7 +10,7 @@ For what repeats from one record to the next see `request_plan`.
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from knative.cloudevents import json_format
 from knative.cloudevents.attributes import SPEC_VERSIONS, BadEvent, fault_of_name, fault_of_text, shown
@@ -93,11 +93,14 @@ def to_request(prefix: bytes, headers: Headers, value: bytes | None) -> bytes:
     return b"".join((*parts, tail, b"\r\ncontent-length: %d\r\n\r\n" % len(value), value))
 
 
-def to_json_request(prefix: bytes, headers: Headers, value: bytes | None) -> bytes:
-    """Makes the request in structured mode: the event is one JSON object. Raises Unreadable for the same records."""
+def to_json_request(
+    prefix: bytes, headers: Headers, value: bytes | None, check: Callable[[bytes, Headers, None], bytes] = to_request
+) -> bytes:
+    """Makes the request in structured mode: the event is one JSON object. Raises Unreadable for the same records, which
+    `check` rejects."""
     if is_structured(headers):
         headers, value = from_structured(headers, value)
-    to_request(prefix, headers, None)  # checks them
+    check(prefix, headers, None)
     event: dict[str, bytes] = {}
     rest: list[tuple[bytes, bytes | None]] = []
     for name, content in headers:

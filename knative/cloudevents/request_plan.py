@@ -13,7 +13,7 @@ from operator import itemgetter
 
 from knative.cloudevents.attributes import SPEC_VERSIONS
 from knative.cloudevents.http_binding import ODD_CHANGED, RAW_URIS, is_plain, names_cloudevents
-from knative.cloudevents.kafka_binding import encoded, from_structured, is_structured, to_request
+from knative.cloudevents.kafka_binding import encoded, from_structured, is_structured, to_json_request, to_request
 from knative.memo import ENTRY_BYTES_MAX, remember_shape
 from knative.ports import Headers
 
@@ -107,6 +107,11 @@ def planned_request(prefix: bytes, headers: Headers, value: bytes | None) -> byt
     plan = _latest.get(len(headers))
     request = None if plan is None else plan.request(prefix, headers, value)
     return _learned(prefix, headers, value) if request is None else request
+
+
+def planned_json_request(prefix: bytes, headers: Headers, value: bytes | None) -> bytes:
+    """The same for `kafka_binding.to_json_request`: the record is checked by a plan."""
+    return to_json_request(prefix, headers, value, planned_request)
 
 
 def _learned(prefix: bytes, headers: Headers, value: bytes | None) -> bytes:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from knative.cloudevents import request_plan
 from knative.cloudevents.http_binding import RAW_URIS, REPLY_DEPTH
-from knative.cloudevents.kafka_binding import Unreadable, to_request
-from knative.cloudevents.request_plan import planned_request
+from knative.cloudevents.kafka_binding import Unreadable, to_json_request, to_request
+from knative.cloudevents.request_plan import planned_json_request, planned_request
 from tests.support.profiles import examples
 
 Record = list[tuple[str, bytes | None]]
@@ -94,6 +94,10 @@ def compare(headers: Record, value: bytes | None) -> None:
     assert outcome(planned_request, headers, value) == outcome(to_request, headers, value), headers
 
 
+def compare_json(headers: Record, value: bytes | None) -> None:
+    assert outcome(planned_json_request, headers, value) == outcome(to_json_request, headers, value), headers
+
+
 @pytest.mark.parametrize("former", FORMERS.values(), ids=FORMERS)
 def test_each_value_is_checked_wherever_it_is_the_one_that_differs(former: Record) -> None:
     for at in range(len(former)):
@@ -104,6 +108,7 @@ def test_each_value_is_checked_wherever_it_is_the_one_that_differs(former: Recor
             for value in VALUES:
                 for body in BODIES:
                     compare(changed(former, {at: value}), body)
+                    compare_json(changed(former, {at: value}), body)
 
 
 @pytest.mark.parametrize("former", FORMERS.values(), ids=FORMERS)
@@ -137,6 +142,7 @@ def test_records_of_any_kinds_one_after_the_other(
     forget()
     for former, values, names, body in sequence:
         compare(changed(former, values, names), body)
+        compare_json(changed(former, values, names), body)
 
 
 class Mapped:

@@ -170,7 +170,10 @@ async def end_app(app: Any, limit_s: float, part_limit_s: float) -> None:
         await _within(asyncio.ensure_future(service.stop()), part_limit_s)
     if thread is not None:
         await _within(asyncio.ensure_future(_end_thread(thread)), part_limit_s)
-    for service in [app, *_below(app), *app.agents.values()]:
+    for agent in app.agents.values():
+        agent._stopped.set()  # else Faust logs that an actor has crashed when it is cancelled
+    actors = [actor for agent in app.agents.values() for actor in agent._actors]
+    for service in [app, *_below(app), *app.agents.values(), *actors]:
         for left in list(service._futures):
             _cancel(left, thread)
     if thread is not None and not _runs(thread):

@@ -14,10 +14,11 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from app.local.kafka import EmbeddedKafka
+from app.worker.traffic import windows_app
 from app.worker.traffic.windows_app import Topics, TrafficWindows, TrafficWindowsConfig, make_topics
 from knative.traffic.counts import Counts
 from knative.traffic.delta import Delta, encode, key_of
-from tables.faust_support import offset_control_transport
+from tables.faust_support import end_app, offset_control_transport
 from tables.traffic_windows.faust_table import OnePartition, TrafficConfig
 from tables.traffic_windows.view import TrafficRows
 from tests.support.processes import free_port
@@ -126,6 +127,40 @@ async def test_nothing_is_lost_when_a_start_is_slow(kafka: EmbeddedKafka, monkey
         await count(4, 100)
     finally:
         await rows.stop()
+
+
+@pytest.mark.asyncio
+async def test_stop_while_rows_are_not_stored_is_not_a_crash(
+    kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As when Kafka goes away, and parts of Faust do not stop in time: the agent is cancelled in its wait."""
+    waits = asyncio.Event()
+
+    async def never_ends(*_: object) -> None:
+        waits.set()
+        await asyncio.sleep(LIMIT_S)
+
+    monkeypatch.setattr(OnePartition, "stored", never_ends)
+    monkeypatch.setattr(windows_app, "end_app", lambda app, _, part_limit_s: end_app(app, 0.0, part_limit_s))
+    client = {"bootstrap.servers": kafka.bootstrap}
+    traffic = TrafficConfig(f"i{uuid.uuid4().hex[:8]}", flush_s=0.2)
+    config = TrafficWindowsConfig(client, "w", session_timeout_s=6.0, traffic=traffic)
+    await asyncio.to_thread(make_topics, config)
+    windows = TrafficWindows(config, Topics(config), lambda _: None)
+    windows.start()
+    try:
+        producer = Producer(client)
+        producer.produce(traffic.topic, encode(delta(1, 1)), key_of(delta(0, 0)))
+        await asyncio.to_thread(producer.flush, LIMIT_S)
+        async with asyncio.timeout(LIMIT_S):
+            await waits.wait()
+        monkeypatch.setattr(windows.app, "on_stop", never_ends)
+    finally:
+        await windows.stop()
+    await asyncio.sleep(0)
+    left = [task for task in asyncio.all_tasks() if "_execute_actor" in repr(task)]
+    assert left == []
+    assert [record.getMessage() for record in caplog.records if "rash" in record.getMessage()] == []
 
 
 @pytest.mark.asyncio

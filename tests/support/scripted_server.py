@@ -154,7 +154,9 @@ class ScriptedServer:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        for _ in range(3):  # turns in which asyncio takes what has connected: a close in between would leave it open
+        for _turn in range(
+            3
+        ):  # turns in which asyncio takes what has connected: a close in between would leave it open
             await asyncio.sleep(0)
         self._server.close()
         for task in self._tasks:

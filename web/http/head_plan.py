@@ -41,6 +41,7 @@ class HeadPlan:
     """What is known of all heads with the same request line and the same header names."""
 
     __slots__ = (
+        "__weakref__",
         "_blocks",
         "_last",
         "_lines",

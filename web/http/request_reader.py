@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import cast
+from weakref import ref
 
 import httptools
 
@@ -65,7 +66,8 @@ class RequestReader:
     def __init__(self, config: DriverConfig) -> None:
         self._config = config
         self._parser = httptools.HttpRequestParser(self)
-        self._plan: HeadPlan | None = None  #: that a former request matched
+        #: That a former request matched, as long as it is in the table: thousands of idle connections hold none.
+        self._plan: ref[HeadPlan] | None = None
         self._planned: HeadPlan | None = None  #: that the current request matches; the parser does not see it
         self.state = IDLE
         self._host: bytes | None = None
@@ -93,11 +95,11 @@ class RequestReader:
         """
         key = None
         if self.state is IDLE:
-            plan = self._plan
+            plan = self._plan() if self._plan is not None else None
             matched = plan.match(data, start) if plan is not None else None
             if matched is None:
                 key, plan = head_plan.find(data, start)
-                self._plan = plan
+                self._plan = ref(plan) if plan is not None else None
                 matched = plan.match(data, start) if plan is not None else None
             if plan is not None and matched is not None and (stop := self._read_by_plan(data, start, plan, *matched)):
                 return stop

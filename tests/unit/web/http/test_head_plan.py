@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 
 from knative import memo
@@ -239,3 +241,19 @@ def test_plans_are_bounded() -> None:
     for number in range(3 * memo.SHAPES_MAX):
         read_all(b"POST /%d HTTP/1.1\r\nhost: a\r\n\r\n" % number, False)
         assert len(head_plan._plans) <= memo.SHAPES_MAX
+
+
+def test_connections_hold_no_plans_of_their_own() -> None:
+    """Thousands may be idle, each after requests with other header names: their plans would fill the memory."""
+    head_plan._plans.clear()
+    readers = []
+    for number in range(2 * memo.SHAPES_MAX):
+        reader = CheckedReader(CONFIG)
+        for _ in range(3):
+            reader.read(b"POST /c HTTP/1.1\r\nhost: a\r\nx%d: y\r\n\r\n" % number, 0)
+            request = reader.take()
+        assert request.plan, "the connection has used its plan"
+        readers.append(reader)
+    del request
+    plans = [thing for thing in gc.get_objects() if isinstance(thing, head_plan.HeadPlan)]
+    assert len(plans) <= memo.SHAPES_MAX < len(readers)

@@ -207,7 +207,8 @@ class Settings(BaseModel):
         10_000, "requests", "Requests that wait for Kafka's acknowledgement; above it 429.", ge=1, le=1_000_000
     )
     ingress_bytes_max: int = _setting(
-        64 * MIB, "bytes", "Headers and bodies of requests that wait for Kafka's acknowledgement; above it 429.",
+        64 * MIB, "bytes", "Headers, with 160 bytes more for each line, and bodies of requests that wait for Kafka's "
+        "acknowledgement; above it 429.",
         ge=65_536, le=65_536 * MIB,
     )  # fmt: skip
 

@@ -58,6 +58,7 @@ class Connection(asyncio.Protocol):
         "__weakref__",
         "_config",
         "_eof",
+        "_held_bytes",
         "_lingered_bytes",
         "_moved",
         "_pumping",
@@ -84,6 +85,7 @@ class Connection(asyncio.Protocol):
         self._pumping = self._eof = False
         self._reading = self._writable = True
         self._lingered_bytes = self._received_bytes = 0
+        self._held_bytes = 0  #: what the incomplete request takes in memory
 
     # -- the transport -------------------------------------------------------------------------------------------------
 
@@ -283,13 +285,15 @@ class Connection(asyncio.Protocol):
         if self._reader.state is _BODY and self._reader.wants_continue():
             self._transport.write(_CONTINUE)
         self._received_bytes += part_bytes
-        server.receiving_bytes += part_bytes
+        held_bytes = self._received_bytes + self._reader.line_bytes
+        server.receiving_bytes += held_bytes - self._held_bytes
+        self._held_bytes = held_bytes
         if server.receiving_bytes > self._config.receiving_bytes_max:
             raise _too_busy(429, "too many incomplete requests", self._config)
 
     def _release(self) -> None:
-        self._server.receiving_bytes -= self._received_bytes
-        self._received_bytes = 0
+        self._server.receiving_bytes -= self._held_bytes
+        self._received_bytes = self._held_bytes = 0
 
 
 def _too_busy(status: int, reason: str, config: DriverConfig) -> HttpRejection:

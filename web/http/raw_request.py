@@ -34,7 +34,7 @@ class RawRequest:
         self.is_plain = is_plain  #: these values are visible ASCII without `"` and `%`
         self._pairs = pairs
         self.body = body  #: None: neither Content-Length nor Transfer-Encoding was sent
-        self.head_bytes = head_bytes
+        self.head_bytes = head_bytes  #: with what its lines take in memory
         self.keep = keep  #: another request may follow on this connection
 
     def pairs(self) -> Pairs:

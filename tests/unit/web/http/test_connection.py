@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import re
+import tracemalloc
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, cast
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -195,3 +197,24 @@ def test_refused_request_holds_no_memory_while_its_client_lingers() -> None:
         held: Any = (reader._parser, reader._body, reader._url)
         assert held == (None, None, b"")
         assert connection._rest == b""
+
+
+@pytest.mark.parametrize("missing", [0, 2], ids=["the body", "the end of the head"])
+def test_incomplete_requests_of_many_short_lines_are_bounded_in_memory(missing: int) -> None:
+    server = Answering(answers_late=False)
+    server.config = DriverConfig(receiving_bytes_max=1024 * 1024)
+    head = b"POST /c HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n" + b"ab:cd\r\n" * 500 + b"\r\n"
+    connections = []
+    tracemalloc.start()
+    for _ in range(100):
+        connection = CheckedConnection(server)
+        connection.connection_made(cast(asyncio.BaseTransport, Transport()))
+        connection.data_received(head[: len(head) - missing])
+        connections.append(connection)
+    held_bytes, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert set(server.refusals) == {429}
+    assert held_bytes < 2 * server.config.receiving_bytes_max
+    for connection in connections:
+        connection.connection_lost(None)
+    assert server.receiving_bytes == 0

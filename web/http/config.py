@@ -22,6 +22,8 @@ class DriverConfig:
     chunk_extension_bytes_max: int = 4 * 1024  #: of one request; above it 400
     trailer_bytes_max: int = 8 * 1024  #: of one chunked request; above it 431
     receiving_bytes_max: int = 64 * 1024 * 1024  #: of incomplete requests of all connections, in memory; above it 429
+    #: What a header line takes in memory beside its bytes: hundreds of short ones fit into 4 kB, and take 85.
+    line_extra_bytes: int = 160
     connections_max: int = 15_000  #: above it 503, and the connection is closed
     header_timeout_s: float = 10.0  #: from a request's first byte to the end of its headers; then 408
     body_idle_s: float = 30.0  #: without a byte of the body; then 408

@@ -29,8 +29,6 @@ IDLE, HEAD, BODY, COMPLETE, CLOSED = ReaderState
 _BLANK_LINE = b"\r\n\r\n"
 #: Besides the header lines and the URL, a head has a method and a version.
 _START_LINE_BYTES_MAX = 64
-#: What a header line takes in memory beside its bytes: hundreds of short ones fit into 4 kB, and take 85.
-_LINE_BYTES = 160
 _SLASH = ord("/")
 _VERSION = b" HTTP/1.1"
 
@@ -140,7 +138,8 @@ class RequestReader:
     @property
     def line_bytes(self) -> int:
         """What the header lines of the current request take in memory, beside `head_bytes`."""
-        return _LINE_BYTES * len(self._planned.names if self._planned is not None else self._lines or self._pairs)
+        lines = self._planned.names if self._planned is not None else self._lines or self._pairs
+        return self._config.line_extra_bytes * len(lines)
 
     def wants_continue(self) -> bool:
         """Returns, once for each request, whether the client waits for `100 Continue` and has sent no body."""

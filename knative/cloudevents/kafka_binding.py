@@ -180,13 +180,14 @@ def _intern(name: str, headers: Headers) -> bytes:
     low = name.lower()
     line = b""
     if low[:3] == "ce_":
-        fault = fault_of_name(low[3:]) if name.isascii() else "bad attribute name: only a-z and 0-9 are allowed"
+        # Of a name beyond ASCII, the lower case may be ASCII: the Kelvin sign becomes k.
+        fault = fault_of_name(low[3:] if name.isascii() else name[3:])
         if fault is None:
             line = b"\r\nce-%s: " % low[3:].encode()
         elif is_structured(headers):
             return b""  # in structured mode the envelope counts, not the headers
         else:
-            raise Unreadable(f"header '{shown(name)}': {fault}")
+            raise Unreadable(f"header '{shown(name)}' {fault}")
     elif name.isascii() and (low == _CONTENT_TYPE or is_pass_through(low)):
         line = b"\r\n%s: " % low.encode()
     remember(_lines, name, line)

@@ -24,7 +24,6 @@ from knative.cloudevents.attributes import (
 from knative.memo import remember
 
 __all__ = [
-    "ODD_CHANGED",
     "RAW_URIS",
     "REPLY_DEPTH",
     "SAFE",
@@ -50,7 +49,7 @@ _STRUCTURED = b"application/cloudevents"
 #: Bytes that are not encoded in an attribute's header: printable ASCII without space, `"` and `%`.
 SAFE = bytes(code for code in range(0x21, 0x7F) if code not in b'%"')
 #: Changes each byte that is not in `SAFE`, and no other. `translate` takes half as long with it as when it deletes.
-ODD_CHANGED = bytes(code if code in SAFE else SAFE[0] for code in range(256))
+_ODD_CHANGED = bytes(code if code in SAFE else SAFE[0] for code in range(256))
 _ENCODED = [bytes((code,)) if code in SAFE else b"%%%02X" % code for code in range(256)]
 
 _TYPE = "content-type"
@@ -118,7 +117,7 @@ def record_names(pairs: Pairs) -> list[str]:
 
 def is_plain(value: bytes) -> bool:
     """Returns whether a header value needs no decoding."""
-    return value.translate(ODD_CHANGED) == value
+    return value.translate(_ODD_CHANGED) == value
 
 
 def is_known_content_type(value: bytes) -> bool:
@@ -150,7 +149,7 @@ def names_cloudevents(content_type: bytes) -> bool:
 
 def encode_value(value: bytes) -> bytes:
     """Returns an attribute's text as a header value: all but U+0021-U+007E is percent-encoded, and `"` and `%`."""
-    if not value.translate(None, SAFE):
+    if is_plain(value):
         return value
     return b"".join(map(_ENCODED.__getitem__, value))
 
@@ -235,7 +234,7 @@ def _decode(record: dict[str, bytes]) -> None:
     uris = _URIS_0_3 if record.get("ce_specversion") == b"0.3" else _URIS
     for name, value in record.items():
         text = value.strip(b" \t")
-        if text.translate(None, SAFE):
+        if not is_plain(text):
             if name in uris and b"%" in (uri := _unquoted(text)) and is_raw_uri(uri):
                 raw_uris.append(name[3:].encode())
                 text = uri

@@ -11,7 +11,7 @@ from typing import Literal
 
 from knative.cloudevents import http_binding
 from knative.cloudevents.attributes import fault_of_text, is_uri_reference
-from knative.cloudevents.http_binding import SAFE, Pairs, Record
+from knative.cloudevents.http_binding import Pairs, Record
 from knative.timefmt import is_time
 
 _CONTENT_TYPE, _VERSION = "content-type", "ce_specversion"
@@ -53,7 +53,7 @@ class RecordPlan:
         headers = self._headers.copy()
         for at, place, name, is_valid in self._slots:
             value = values[at]
-            if not is_plain and value.translate(None, SAFE):
+            if not (is_plain or http_binding.is_plain(value)):
                 if is_valid is is_uri_reference:  # it may be raw
                     return None
                 value = http_binding.decoded(name, value)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from operator import itemgetter
 
 from knative.cloudevents.attributes import SPEC_VERSIONS
-from knative.cloudevents.http_binding import ODD_CHANGED, RAW_URIS, is_plain, names_cloudevents
+from knative.cloudevents.http_binding import RAW_URIS, is_plain, names_cloudevents
 from knative.cloudevents.kafka_binding import encoded, from_structured, is_structured, to_json_request, to_request
 from knative.memo import ENTRY_BYTES_MAX, remember_shape
 from knative.ports import Headers
@@ -80,8 +80,7 @@ class RequestPlan:
         for place, is_valid in self._checks:
             if not is_valid(values[place]):
                 return to_request(prefix, headers, value)
-        joined = b"".join(values)
-        if joined.translate(ODD_CHANGED) != joined:
+        if not is_plain(b"".join(values)):
             for place, (_, name) in enumerate(self._slots):
                 if not is_plain(values[place]):
                     if name[:3].lower() != "ce_":

@@ -65,16 +65,16 @@ def to_request(prefix: bytes, headers: Headers, value: bytes | None) -> bytes:
     other attributes only have to be text. `content-length` is always sent, 0 for a null value. A plain header that
     passes through is dropped if its value cannot be sent as it is.
     """
+    if is_structured(headers):
+        return to_request(prefix, *from_structured(headers, value))
     attributes: dict[bytes, bytes | None] = {}
     rest: list[tuple[bytes, bytes | None]] = []
     for name, content in headers:
         line = _lines.get(name)
         if line is None:
-            line = _intern(name, headers)
+            line = _intern(name)
         if line[:5] == _ATTRIBUTE:
             attributes[line] = content
-        elif line == _CONTENT_TYPE_LINE and content and names_cloudevents(content):
-            return to_request(prefix, *from_structured(headers, value))
         else:
             rest.append((line, content))
     tail = _rest_of_head(rest)
@@ -108,7 +108,7 @@ def to_json_request(
         if low[:3] == "ce_" or (low == _CONTENT_TYPE and content):
             event[low] = (content or b"").strip(b" \t") if low == _CONTENT_TYPE else content or b""
         elif low != _CONTENT_TYPE:
-            rest.append((_lines.get(name) or _intern(name, headers), content))
+            rest.append((_lines.get(name) or _intern(name), content))
     try:
         body = json_format.write(event, value)
     except UnicodeDecodeError:
@@ -173,7 +173,7 @@ def describe(headers: Headers) -> dict[str, str]:
     return texts
 
 
-def _intern(name: str, headers: Headers) -> bytes:
+def _intern(name: str) -> bytes:
     """Returns the start of a header's line; b"" if it is not sent. Raises Unreadable for a bad name of an attribute."""
     if not isinstance(name, str):
         raise Unreadable("a header has no name")
@@ -182,12 +182,9 @@ def _intern(name: str, headers: Headers) -> bytes:
     if low[:3] == "ce_":
         # Of a name beyond ASCII, the lower case may be ASCII: the Kelvin sign becomes k.
         fault = fault_of_name(low[3:] if name.isascii() else name[3:])
-        if fault is None:
-            line = b"\r\nce-%s: " % low[3:].encode()
-        elif is_structured(headers):
-            return b""  # in structured mode the envelope counts, not the headers
-        else:
+        if fault:
             raise Unreadable(f"header '{shown(name)}' {fault}")
+        line = b"\r\nce-%s: " % low[3:].encode()
     elif name.isascii() and (low == _CONTENT_TYPE or is_pass_through(low)):
         line = b"\r\n%s: " % low.encode()
     remember(_lines, name, line)

@@ -3,7 +3,7 @@
 Faust, mode and structlog import HTTP and Kafka clients, crontabs, YAML and coloured tracebacks, which no worker uses.
 These packages would take a sixth of a worker's memory, and of the CPU time of its start. There are three ways:
 
-    optional         structlog and Faust are told that the package is not installed
+    optional         for structlog and Faust, the package looks as if it were not installed
     stand-in         while they are imported, a module has only a class, which makes objects of the real class later
     lazy             the package runs when a name of it is used for the first time
 

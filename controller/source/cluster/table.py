@@ -194,9 +194,9 @@ class Table:
         return not seen or before is not row.state
 
     def _state_of(self, object_: ClusterObject, brokers: Mapping[Name, bool]) -> State:
-        """Returns the state of an object. With core, Subscriptions are core's. A Trigger belongs to whoever serves its
-        Broker: if the Broker is of another class, or its class is not known yet and core is there, the Trigger is
-        somebody else's, unless it was ours. That holds for Triggers that are not valid here, because other
+        """Returns the state of an object. With Knative's core, core owns Subscriptions. A Trigger belongs to whoever
+        serves its Broker: if the Broker is of another class, or its class is not known yet and core is there, the
+        Trigger is somebody else's, unless it was ours. That holds for Triggers that are not valid here, because other
         implementations have other rules."""
         if self.core and object_.kind == "Subscription":
             if not object_.finalized:

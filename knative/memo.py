@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import TypeVar
 
 #: A full table is cleared, so that common entries get back in after a flood of rare ones.
@@ -12,20 +13,24 @@ ENTRY_BYTES_MAX = 512
 SHAPES_MAX, SHAPE_NAMES_MAX = 512, 48
 
 _Text = TypeVar("_Text", str, bytes)
+_Key = TypeVar("_Key", bound=Hashable)
 _Value = TypeVar("_Value")
+
+
+def put(table: dict[_Key, _Value], key: _Key, value: _Value, entries_max: int = ENTRIES_MAX) -> None:
+    """Add or replace an entry. The caller bounds the key."""
+    if len(table) >= entries_max and key not in table:
+        table.clear()
+    table[key] = value
 
 
 def remember(table: dict[_Text, _Value], key: _Text, value: _Value) -> None:
     """Add an entry, unless its key is too long."""
     if len(key) <= ENTRY_BYTES_MAX:
-        if len(table) >= ENTRIES_MAX:
-            table.clear()
-        table[key] = value
+        put(table, key, value)
 
 
 def remember_shape(table: dict[tuple[str, ...], _Value], names: tuple[str, ...], shape: _Value) -> None:
     """Add what follows from a list of names, unless it is too long."""
     if len(names) <= SHAPE_NAMES_MAX and sum(map(len, names)) <= 4 * ENTRY_BYTES_MAX:
-        if len(table) >= SHAPES_MAX:
-            table.clear()
-        table[names] = shape
+        put(table, names, shape, SHAPES_MAX)

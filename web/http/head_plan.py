@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from knative.cloudevents.http_binding import SAFE
-from knative.memo import ENTRY_BYTES_MAX, SHAPE_NAMES_MAX, SHAPES_MAX
+from knative.memo import ENTRY_BYTES_MAX, SHAPE_NAMES_MAX, SHAPES_MAX, put
 from web.http import headers
 
 _LENGTH = b"content-length"
@@ -146,9 +146,7 @@ def learn(key: _Key, head: bytes, url: bytes, pairs: headers.Pairs, keep: bool) 
         if varying is None or [_pair(line) for line in lines[1:]] != pairs:
             return
         plan = _is_ordinary(key, url) and HeadPlan(lines, varying, keep)
-    elif len(_plans) >= SHAPES_MAX:
-        _plans.clear()
-    _plans[key] = plan
+    put(_plans, key, plan, SHAPES_MAX)
 
 
 def _is_ordinary(key: _Key, url: bytes) -> bool:

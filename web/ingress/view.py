@@ -103,9 +103,7 @@ class Ingress:
         if not isinstance(resolved, Channel):
             return responses.not_served(resolved, self.config.retry_after_s)
         if len(target) <= memo.ENTRY_BYTES_MAX:  # a longer one has a query, which may be another one each time
-            if len(self.cache) >= memo.ENTRIES_MAX:
-                self.cache.clear()
-            self.cache[target, host] = resolved
+            memo.put(self.cache, (target, host), resolved)
         return resolved
 
     def producer(self, secret: str) -> Produce | Response:
